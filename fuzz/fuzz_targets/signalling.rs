@@ -11,11 +11,11 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
 use conclave_fuzz::jwt::{KEY, SECRET};
 use conclave_fuzz::{records, seeds};
-use conclave_media::embedded::rtc::{Command, ConnectionMode};
-use conclave_media::embedded::{CommandSink, ConnectRequest, EmbeddedPlane, SignalConnection, SignalFrame};
+use conclave_media::embedded::rtc::ConnectionMode;
+use conclave_media::embedded::{ConnectRequest, EmbeddedPlane, SignalConnection, SignalFrame};
 use conclave_media::token::{Grants, TokenRequest, TokenSigner};
 use conclave_media::{Report, ReportAnswer, ReportSink};
-use conclave_model::{Clock, NamespacedRoom, Secret, Timestamp};
+use conclave_model::{Clock, Secret, Timestamp};
 use libfuzzer_sys::fuzz_target;
 use livekit_protocol as proto;
 use prost::Message as _;
@@ -45,22 +45,14 @@ impl ReportSink for Admit {
     }
 }
 
-/// Media workers that do nothing.
-struct NoWorkers;
-
-impl CommandSink for NoWorkers {
-    fn send(&self, _: &NamespacedRoom, _: Command) {}
-}
-
 async fn run(data: &[u8]) {
     let mut records = records::read(data);
     let query = records.next().unwrap_or_default();
     let query = String::from_utf8_lossy(query);
     let signer = Arc::new(TokenSigner::new(KEY, &Secret::new(SECRET)));
     let clock = Clock::manual(Timestamp::from_millis(NOW * 1_000));
-    let plane = EmbeddedPlane::new(clock, Arc::clone(&signer), "ws://127.0.0.1");
-    plane.set_report_sink(Arc::new(Admit));
-    plane.set_command_sink(Arc::new(NoWorkers));
+    // Without media workers, which would do nothing here.
+    let plane = EmbeddedPlane::builder(clock, Arc::clone(&signer), "ws://127.0.0.1", Arc::new(Admit)).build();
     let simple = (ConnectionMode::Dual, "protocol=16");
     let mut alice = connect(&plane, &signer, "alice", simple).await.expect("nothing is wrong with this join");
     for mode in [ConnectionMode::Single, ConnectionMode::Dual] {

@@ -24,5 +24,5 @@ pub use metrics::MediaMetrics;
 pub use monitor::{CircuitSettings, MonitoredPlane};
 pub use port::{
     IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaEvent, MediaPlane, MuteOutcome, Report,
-    ReportAnswer, ReportError, ReportSink, RoleGrant, ServerData, Survey,
+    ReportAnswer, ReportError, ReportInlet, ReportSink, RoleGrant, ServerData, Survey,
 };

@@ -46,7 +46,7 @@ pub enum Command {
     },
     /// Creates the transports of a participant.
     AddPeer(NewPeer),
-    /// Removes all peers and forgets the room.
+    /// Removes all peers and forgets the room. Dropping a [`RoomHandle`](crate::RoomHandle) sends it.
     CloseRoom,
     /// Sets whether user messages of participants are reported by [`MessageSent`](crate::PeerEvent::MessageSent), for
     /// receivers without transports. They are not at first.

@@ -21,6 +21,11 @@ impl WorkerSender {
         Self { commands, waker }
     }
 
+    /// Returns how many such ends there are: one for each room, and always as many more.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.waker)
+    }
+
     /// Wakes the worker without a command.
     pub fn wake(&self) {
         // The worker may have ended; there is nothing left to wake then.
@@ -28,18 +33,15 @@ impl WorkerSender {
     }
 }
 
-/// Sends commands to the worker of one room. Cheap to clone.
-#[derive(Clone)]
+/// The way to the worker of a room, which is opened on it. Dropping it closes the room there ([`Command::CloseRoom`]).
 pub struct RoomHandle {
     room: NamespacedRoom,
     worker: WorkerSender,
-    /// Exists as long as a handle of the room does.
-    _alive: Arc<()>,
 }
 
 impl RoomHandle {
-    pub(crate) fn new(room: NamespacedRoom, worker: WorkerSender, alive: Arc<()>) -> Self {
-        Self { room, worker, _alive: alive }
+    pub(crate) fn new(room: NamespacedRoom, worker: WorkerSender) -> Self {
+        Self { room, worker }
     }
 
     /// Sends a command. Never blocks. The command is lost if the workers have been stopped, or if a client has caused too many.
@@ -53,6 +55,12 @@ impl RoomHandle {
     #[must_use]
     pub fn room(&self) -> &NamespacedRoom {
         &self.room
+    }
+}
+
+impl Drop for RoomHandle {
+    fn drop(&mut self) {
+        self.send(Command::CloseRoom);
     }
 }
 

@@ -1,10 +1,9 @@
 //! The media workers of a process.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use conclave_model::NamespacedRoom;
 
@@ -16,8 +15,6 @@ use crate::handle::RoomHandle;
 /// The media workers of a process. Dropping it stops them; connections are not closed cleanly then.
 pub struct Workers {
     threads: Vec<WorkerThread>,
-    /// The worker of each room that has a handle. Used by signalling only.
-    rooms: Mutex<HashMap<NamespacedRoom, (usize, Weak<()>)>>,
 }
 
 impl Workers {
@@ -29,32 +26,17 @@ impl Workers {
     pub fn start(config: &Config, sink: Arc<dyn EventSink>) -> Result<Self, BindError> {
         let threads = ports(config).into_iter().map(|port| start_worker(config, port, sink.clone()));
         let threads: Vec<_> = threads.collect::<Result<_, _>>()?;
-        if threads.is_empty() { Err(BindError::NoPort) } else { Ok(Self { threads, rooms: Mutex::default() }) }
+        if threads.is_empty() { Err(BindError::NoPort) } else { Ok(Self { threads }) }
     }
 
-    /// Returns the way to a room's worker: of a new room the one with the fewest participants. All handles of a room lead
-    /// to one worker while one of them exists; the last one is to be dropped only after
-    /// [`CloseRoom`](crate::Command::CloseRoom).
+    /// Opens a room on the worker with the fewest participants; among several on the one with the fewest rooms. The caller opens
+    /// a room again only after it has dropped the handle.
     #[must_use]
     pub fn open_room(&self, name: &NamespacedRoom) -> RoomHandle {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        rooms.retain(|_, (_, handle)| handle.strong_count() > 0);
-        let known = rooms.get(name).and_then(|(worker, handle)| Some((*worker, handle.upgrade()?)));
-        let (worker, alive) = known.unwrap_or_else(|| {
-            let opened = (self.least_loaded(&rooms), Arc::new(()));
-            rooms.insert(name.clone(), (opened.0, Arc::downgrade(&opened.1)));
-            opened
-        });
-        RoomHandle::new(name.clone(), self.threads[worker].sender.clone(), alive)
-    }
-
-    /// Returns the worker with the fewest participants; among several the one with the fewest rooms.
-    fn least_loaded(&self, rooms: &HashMap<NamespacedRoom, (usize, Weak<()>)>) -> usize {
-        let load = |worker: &usize| {
-            let peers = self.threads[*worker].metrics.peers.load(Ordering::Relaxed);
-            (peers, rooms.values().filter(|(of, _)| of == worker).count())
-        };
-        (0..self.threads.len()).min_by_key(load).unwrap_or_default()
+        let load = |worker: &&WorkerThread| (worker.metrics.peers.load(Ordering::Relaxed), worker.sender.handles());
+        // There is at least one.
+        let worker = self.threads.iter().min_by_key(load).unwrap_or(&self.threads[0]);
+        RoomHandle::new(name.clone(), worker.sender.clone())
     }
 
     /// Returns the addresses that are advertised to clients: for each worker those of UDP, then those of TCP.

@@ -174,7 +174,7 @@ fn strangers_who_flood_over_tcp_are_closed_and_hold_up_nobody() {
 #[test]
 fn a_participant_who_makes_offers_without_pause_holds_up_no_other_room() {
     let mut call = Call::new();
-    let room = call.workers.open_room(&"prj_0123456789ab.flood".parse().unwrap());
+    let room = Arc::new(call.workers.open_room(&"prj_0123456789ab.flood".parse().unwrap()));
     let (sdp, _) = SocketClient::udp().connection.offer(None, [50, 50], false);
     let (is_over, floods) = (Arc::new(AtomicBool::new(false)), room.clone());
     room.send(Command::AddPeer(new_peer("PA_mallory", ConnectionMode::Single)));

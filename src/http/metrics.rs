@@ -1,11 +1,13 @@
 //! The metrics of the listeners, and all metrics of the server as Prometheus reads them.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::http::StatusCode;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_db::StoreMetrics;
 use conclave_media::MediaMetrics;
+use conclave_media::embedded::rtc::WorkerMetrics;
 use conclave_media::embedded::{EmbeddedPlane, RtcMetrics};
 use conclave_model::Timestamp;
 use prometheus::{
@@ -80,12 +82,12 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Returns metrics of WebRTC clients and media workers, which are shown from now on.
+    /// Returns metrics of WebRTC clients and of these media workers, which are shown from now on.
     ///
     /// # Errors
     /// They are shown already, which would be a bug.
-    pub fn rtc(&self) -> Result<RtcMetrics, Error> {
-        RtcMetrics::new(&self.registry)
+    pub fn rtc(&self, workers: Vec<Arc<WorkerMetrics>>) -> Result<RtcMetrics, Error> {
+        RtcMetrics::new(&self.registry, workers)
     }
 
     /// Registers the metrics of recordings and broadcasts of the embedded media plane.

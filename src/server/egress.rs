@@ -10,18 +10,20 @@ use crate::config::{Config, EgressConfig};
 use crate::error::CliError;
 use crate::http::metrics::Metrics;
 
-/// Lets the media plane record with ffmpeg, and logs whether there is one.
+/// Returns what records and broadcasts.
 ///
 /// # Errors
-/// The file of `egress.rtmps_root` cannot be used, or its metrics are registered already.
-pub(super) async fn start_egress(
-    plane: &EmbeddedPlane,
-    config: &Config,
-    data: &Path,
-    metrics: &Metrics,
-) -> Result<(), CliError> {
-    // There is one call.
-    let _ = plane.set_egress_engine(Engine::new(settings(config, data), dialler(&config.egress)?));
+/// The file of `egress.rtmps_root` cannot be used.
+pub(super) fn engine(config: &Config, data: &Path) -> Result<Engine, CliError> {
+    Ok(Engine::new(settings(config, data), dialler(&config.egress)?))
+}
+
+/// Shows the metrics of recordings and broadcasts, if the media plane has any, and logs whether there is an ffmpeg for them.
+///
+/// # Errors
+/// The metrics are registered already.
+pub(super) async fn show(plane: Option<&EmbeddedPlane>, metrics: &Metrics) -> Result<(), CliError> {
+    let Some(plane) = plane else { return Ok(()) };
     metrics.egress(plane)?;
     match plane.ffmpeg().await {
         Some(Ok(ffmpeg)) => log::info!("recordings are made with {ffmpeg}"),

@@ -46,8 +46,8 @@ pub struct BoundListeners {
     pub api: SocketAddr,
     /// Address of the admin listener.
     pub admin: SocketAddr,
-    /// The socket of RTMP encoders, if they can connect.
-    pub rtmp_socket: Option<TcpListener>,
+    /// The socket of RTMP encoders and its address, if they can connect.
+    pub rtmp: Option<(TcpListener, SocketAddr)>,
     /// Address of the listener that redirects to `https`.
     pub redirect: Option<SocketAddr>,
     api_socket: TcpListener,
@@ -62,18 +62,18 @@ pub struct BoundListeners {
 pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     let (api_socket, api) = listen("http.listen", config.http.listen)?;
     let (admin_socket, admin) = listen("admin.listen", config.admin.listen)?;
-    let rtmp_socket = bind_rtmp(config, mode)?;
+    let rtmp = bind_rtmp(config, mode)?;
     let redirect = config.tls.redirect_listen.map(|address| listen("tls.redirect_listen", address)).transpose()?;
     let (redirect_socket, redirect) = redirect.unzip();
-    Ok(BoundListeners { api, admin, redirect, rtmp_socket, api_socket, admin_socket, redirect_socket })
+    Ok(BoundListeners { api, admin, redirect, rtmp, api_socket, admin_socket, redirect_socket })
 }
 
 /// Binds the socket of RTMP encoders. A development server starts without it if the address is in use.
-fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<TcpListener>, CliError> {
+fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<(TcpListener, SocketAddr)>, CliError> {
     let has_workers = config.media.kind == MediaKind::Embedded && config.media.rtc.enabled;
     let Some(address) = config.media.rtmp_listen.filter(|_| has_workers) else { return Ok(None) };
     match listen("media.rtmp_listen", address) {
-        Ok((socket, _)) => Ok(Some(socket)),
+        Ok(bound) => Ok(Some(bound)),
         Err(error) if mode == Mode::Dev => {
             log::warn!("RTMP encoders cannot connect: {error}");
             Ok(None)

@@ -1,15 +1,23 @@
-//! The start of the media workers.
+//! The embedded media plane, with its media workers.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 
+use conclave_media::ReportInlet;
 use conclave_media::embedded::rtc::{self, BindError};
-use conclave_media::embedded::{EmbeddedPlane, EncoderStream, RtcMetrics, RtmpListener, RtmpTls, TurnServers};
+use conclave_media::embedded::{
+    EmbeddedPlane, EmbeddedPlaneBuilder, EncoderStream, RtmpAddress, RtmpListener, RtmpTls, TurnServers,
+};
+use conclave_media::token::TokenSigner;
+use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
 
-use crate::config::{PortRange, RtcConfig, TurnConfig};
+use super::egress;
+use crate::config::{Config, PortRange, RtcConfig, TurnConfig};
 use crate::error::CliError;
+use crate::http::metrics::Metrics;
 use crate::tls::TlsAcceptor;
 
 /// Where Linux says how large the receive buffer of a socket may be, in bytes.
@@ -17,44 +25,88 @@ const RECEIVE_BUFFER_LIMIT: &str = "/proc/sys/net/core/rmem_max";
 /// The bytes of a receive buffer that hold a burst of packets of many participants.
 const ENOUGH_BUFFER: u64 = 5_000_000;
 
-/// Starts the media workers, so that clients can connect. Configured ports have to be free; of the default ones, others are
-/// used if they are not. A machine without a network listens on its loopback address.
+/// What a media plane is built of.
+pub(super) struct PlaneSetup<'a> {
+    pub config: &'a Config,
+    /// The data directory.
+    pub data: &'a Path,
+    pub clock: &'a Clock,
+    pub signer: &'a Arc<TokenSigner>,
+    /// The WebSocket URL by which clients reach it.
+    pub media_url: &'a str,
+    /// Where RTMP encoders connect, if they can.
+    pub rtmp: Option<RtmpAddress>,
+    /// Takes its reports for the actors.
+    pub reports: &'a ReportInlet,
+    pub metrics: &'a Metrics,
+}
+
+/// Builds the embedded media plane. Clients can connect if `media.rtc.enabled`.
 ///
 /// # Errors
-/// A configured port or address cannot be bound.
-pub(super) fn start_media(plane: &EmbeddedPlane, settings: &RtcConfig, metrics: &RtcMetrics) -> Result<(), CliError> {
-    turn_servers(&settings.turn).map(|servers| plane.set_turn_servers(servers));
-    plane.set_changes_per_second(settings.changes_per_second);
+/// A configured port or address cannot be bound, or the file of `egress.rtmps_root` cannot be used.
+pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliError> {
+    let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics } = *setup;
+    let media = &config.media;
+    let builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(signer), media_url, Arc::new(reports.clone()));
+    let mut builder = builder.max_tracks(usize::try_from(media.max_tracks).unwrap_or(usize::MAX));
+    if media.sandbox {
+        builder = builder.sandbox();
+    }
+    if media.rtc.enabled {
+        let workers = start_workers(&mut builder, &media.rtc).map_err(|error| failed(&error))?;
+        builder = builder
+            .metrics(metrics.rtc(workers)?)
+            .changes_per_second(media.rtc.changes_per_second)
+            .egress_engine(egress::engine(config, data)?);
+    }
+    if let Some(servers) = turn_servers(&media.rtc.turn) {
+        builder = builder.turn_servers(servers);
+    }
+    if let Some(address) = rtmp {
+        builder = builder.rtmp(address);
+    }
+    Ok(builder.build())
+}
+
+/// Starts the media workers. Configured ports have to be free; of the default ones, others are used if they are not. A machine
+/// without a network listens on its loopback address.
+fn start_workers(
+    builder: &mut EmbeddedPlaneBuilder,
+    settings: &RtcConfig,
+) -> Result<Vec<Arc<rtc::WorkerMetrics>>, BindError> {
     let mut wanted = rtc_config(settings);
-    let mut started = plane.start_media(&wanted, metrics);
+    let mut started = builder.start_workers(&wanted);
     if matches!(started, Err(BindError::NoAddress)) {
         wanted.addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        started = plane.start_media(&wanted, metrics);
+        started = builder.start_workers(&wanted);
     }
     if matches!(started, Err(BindError::Socket { .. })) && settings.udp_ports.is_none() {
         log::warn!("the default ports of media.rtc.udp_ports are in use, so free ones are taken");
         wanted.udp_ports = 0..=0;
-        started = plane.start_media(&wanted, metrics);
+        started = builder.start_workers(&wanted);
     }
-    started.map_err(|error| failed(&error))
+    started
 }
 
-/// Lets RTMP encoders connect, by TLS if the API has it.
+/// Lets RTMP encoders connect if there is a socket for them, by TLS if the API has it.
 ///
 /// # Errors
 /// The socket cannot be used.
 pub(super) fn serve_rtmp(
-    plane: &EmbeddedPlane,
-    socket: TcpListener,
+    plane: Option<&EmbeddedPlane>,
+    socket: Option<TcpListener>,
     acceptor: Option<TlsAcceptor>,
-) -> Result<RtmpListener, CliError> {
+) -> Result<Option<RtmpListener>, CliError> {
+    let Some((plane, socket)) = plane.zip(socket) else { return Ok(None) };
     let tls = acceptor.map(|acceptor| -> RtmpTls {
         Arc::new(move |stream| {
             let acceptor = acceptor.clone();
             Box::pin(async move { Ok(Box::new(acceptor.accept(stream).await?) as Box<dyn EncoderStream>) })
         })
     });
-    plane.serve_rtmp(socket, tls).map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
+    let served = plane.serve_rtmp(socket, tls);
+    served.map(Some).map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
 }
 
 /// Returns the TURN servers that clients are given, if there are any.

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::{OlderSchema, Store};
-use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
+use conclave_media::embedded::{EmbeddedPlane, RtmpAddress, RtmpListener};
 use conclave_media::token::TokenSigner;
-use conclave_media::{MediaPlane, MonitoredPlane};
+use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet};
 use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
 use futures_util::future::join_all;
@@ -44,6 +44,7 @@ use crate::livekit_config::LivekitConfigMonitor;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 pub(crate) use egress::dialler;
+use media::PlaneSetup;
 pub(crate) use media::{buffer_problem, client_addresses};
 use plane::Plane;
 pub(crate) use plane::livekit_settings;
@@ -121,14 +122,7 @@ impl Server {
         let mut bound = listeners::bind(&config, mode)?;
         let relay = EventRelay::default();
         let metrics = Metrics::new()?;
-        let setup = StoreSetup {
-            older_schema: OlderSchema::Migrate,
-            clock: clock.clone(),
-            on_commit: relay.hook(),
-            metrics: metrics.store.clone(),
-            // The HTTP workers and the threads of the actors.
-            readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
-        };
+        let setup = store_setup(&config, &clock, &relay, &metrics);
         let store = data_dir::open_store(&config, &data, setup)?;
         key_files::remove().await;
         let dev = dev::prepare(mode, &store).await?;
@@ -137,25 +131,29 @@ impl Server {
         let mut tls = tls::prepare(&config.tls, &data, &clock)?;
         let urls = PublicUrls::new(bound.api, tls.as_ref());
         let media_url = plane::client_url(&config, &urls);
-        let plane = Plane::new(&config, &data, &clock, &signer, &media_url);
+        let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
+        let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
+        let reports = ReportInlet::default();
+        let plane = Plane::new(&PlaneSetup {
+            config: &config,
+            data: &data,
+            clock: &clock,
+            signer: &signer,
+            media_url: &media_url,
+            rtmp: rtmp_address.map(|address| RtmpAddress { port: address.port(), is_secure: rtmp_tls.is_some() }),
+            reports: &reports,
+            metrics: &metrics,
+        })?;
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
-        if let Some(plane) = &signalling {
-            media::start_media(plane, &config.media.rtc, &metrics.rtc()?)?;
-            egress::start_egress(plane, &config, &data, &metrics).await?;
-        }
-        let (rtmp_socket, rtmp_tls) = (bound.rtmp_socket.take(), tls.as_ref().map(|tls| tls.acceptor.clone()));
+        egress::show(signalling.as_ref(), &metrics).await?;
         let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data)?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
         let tree = Tree::start(context, &relay).await?;
-        plane.connect(&tree);
-        let rtmp = signalling
-            .as_ref()
-            .zip(rtmp_socket)
-            .map(|(plane, socket)| media::serve_rtmp(plane, socket, rtmp_tls))
-            .transpose()?;
+        reports.connect(Arc::new(tree.clone()));
+        let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let admin_token = parts::admin_token(&config, &clock);
         let console = parts::console_access(&config, mode, admin_token.as_ref(), &clock)?;
@@ -265,6 +263,17 @@ impl Server {
         }
         // Closing blocks until the writer thread has ended.
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
+    }
+}
+
+fn store_setup(config: &Config, clock: &Clock, relay: &EventRelay, metrics: &Metrics) -> StoreSetup {
+    StoreSetup {
+        older_schema: OlderSchema::Migrate,
+        clock: clock.clone(),
+        on_commit: relay.hook(),
+        metrics: metrics.store.clone(),
+        // The HTTP workers and the threads of the actors.
+        readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
     }
 }
 

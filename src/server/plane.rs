@@ -3,15 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use conclave_actors::Tree;
 use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
-use conclave_media::token::TokenSigner;
 use conclave_media::{CircuitSettings, MediaPlane};
-use conclave_model::Clock;
 
+use super::media::{self, PlaneSetup};
 use super::tls::PublicUrls;
 use crate::config::{Config, MediaKind};
+use crate::error::CliError;
 
 /// A media plane of either kind. Clones share it.
 #[derive(Clone)]
@@ -23,20 +22,18 @@ pub(super) enum Plane {
 }
 
 impl Plane {
-    /// Creates the configured media plane, which clients reach at `media_url`, without connecting to it.
-    pub fn new(config: &Config, data: &Path, clock: &Clock, signer: &Arc<TokenSigner>, media_url: &str) -> Self {
+    /// Builds the configured media plane. The embedded one starts its media workers; to LiveKit, no connection is made.
+    ///
+    /// # Errors
+    /// The addresses of the embedded media plane, or a file, cannot be used.
+    pub fn new(setup: &PlaneSetup<'_>) -> Result<Self, CliError> {
+        let PlaneSetup { config, data, clock, signer, reports, .. } = *setup;
         match config.media.kind {
-            MediaKind::Embedded => {
-                let plane = EmbeddedPlane::new(clock.clone(), Arc::clone(signer), media_url);
-                plane.set_max_tracks(usize::try_from(config.media.max_tracks).unwrap_or(usize::MAX));
-                if config.media.sandbox {
-                    plane.enable_sandbox();
-                }
-                Self::Embedded(plane)
-            }
+            MediaKind::Embedded => media::build_plane(setup).map(Self::Embedded),
             MediaKind::Livekit => {
-                let settings = livekit_settings(config, data);
-                Self::Livekit(LivekitPlane::new(settings, Arc::clone(signer), clock.clone()))
+                let plane = LivekitPlane::new(livekit_settings(config, data), Arc::clone(signer), clock.clone());
+                plane.set_report_sink(Arc::new(reports.clone()));
+                Ok(Self::Livekit(plane))
             }
         }
     }
@@ -47,16 +44,6 @@ impl Plane {
             Self::Embedded(plane) => Arc::new(plane.clone()),
             Self::Livekit(plane) => Arc::new(plane.clone()),
         }
-    }
-
-    /// Sends the reports of the media plane to the actors.
-    pub fn connect(&self, tree: &Tree) {
-        let sink = Arc::new(tree.clone());
-        // The only error is a second connection, and there is one call.
-        let _ = match self {
-            Self::Embedded(plane) => plane.set_report_sink(sink),
-            Self::Livekit(plane) => plane.set_report_sink(sink),
-        };
     }
 
     /// Returns the circuit breaker's settings. The embedded media plane has none, because it always answers at once.

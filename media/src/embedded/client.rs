@@ -25,6 +25,8 @@ pub(super) struct Client {
     pub tracks: HashMap<TrackSid, MediaTrack>,
     /// The monotonic reading at which its join is aborted, unless its media is connected by then.
     pub join_deadline: Option<Duration>,
+    /// Whether the media worker has its transports.
+    pub is_peer: bool,
 }
 
 /// A track with packets.

@@ -4,15 +4,9 @@
 use std::sync::Arc;
 
 use conclave_egress::Attendee;
-use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, RoleName, TrackSid};
+use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
 use conclave_rtc::Command;
 use livekit_protocol::ParticipantInfo;
-
-/// Takes the commands to the media workers. Called while the lock of the plane is held: it must not block.
-pub trait CommandSink: Send + Sync + 'static {
-    /// Sends a command to the worker of a room.
-    fn send(&self, room: &NamespacedRoom, command: Command);
-}
 
 /// Something that the driver has to do. The order matters: a client learns of a track before its packets arrive.
 #[derive(Debug)]
@@ -31,13 +25,12 @@ pub(super) enum Effect {
         /// What it has to know.
         effect: JobEffect,
     },
-    /// Command the media worker of a room.
-    Command {
-        /// The room.
-        room: NamespacedRoom,
-        /// The command.
-        command: Command,
-    },
+    /// Find a media worker for the room.
+    OpenMedia,
+    /// Command the media worker.
+    Command(Command),
+    /// Take the room from its media worker.
+    CloseMedia,
 }
 
 /// What an egress with ffmpeg has to know.

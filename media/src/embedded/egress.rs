@@ -67,49 +67,42 @@ impl Egress {
     }
 }
 
-/// The egresses that run, and those that ended last.
+/// The rooms of egresses, and the egresses that ended last.
 #[derive(Debug, Default)]
-pub(super) struct Egresses {
-    egresses: HashMap<EgressId, Egress>,
+pub(super) struct EgressIndex {
+    running: HashMap<EgressId, NamespacedRoom>,
+    ended: HashMap<EgressId, Egress>,
     /// The ids of ended egresses, in the order in which they ended.
-    ended: VecDeque<EgressId>,
+    order: VecDeque<EgressId>,
 }
 
-impl Egresses {
-    pub fn insert(&mut self, egress: Egress) {
-        self.egresses.insert(egress.state.egress_id.clone(), egress);
+impl EgressIndex {
+    /// Records the room of an egress that has started.
+    pub fn insert(&mut self, id: EgressId, room: NamespacedRoom) {
+        self.running.insert(id, room);
     }
 
-    pub fn contains(&self, id: &EgressId) -> bool {
-        self.egresses.contains_key(id)
+    /// Returns the room of an egress.
+    pub fn room(&self, id: &EgressId) -> Option<&NamespacedRoom> {
+        self.running.get(id).or_else(|| self.ended.get(id).map(|egress| &egress.room))
     }
 
-    pub fn get(&self, id: &EgressId) -> Option<&Egress> {
-        self.egresses.get(id)
+    /// Returns an egress that has ended.
+    pub fn ended(&self, id: &EgressId) -> Option<&Egress> {
+        self.ended.get(id)
     }
 
-    pub fn get_mut(&mut self, id: &EgressId) -> Option<&mut Egress> {
-        self.egresses.get_mut(id)
-    }
-
-    /// Returns the egresses that have not ended.
-    pub fn running(&self) -> impl Iterator<Item = &Egress> {
-        self.egresses.values().filter(|egress| !egress.state.status.is_final())
-    }
-
-    /// Returns whether an egress runs that is not simulated.
-    pub fn has_jobs(&self) -> bool {
-        self.running().any(|egress| egress.job.is_some())
-    }
-
-    /// Records that an egress has ended, and drops the one that ended first at capacity.
-    pub fn record_end(&mut self, id: &EgressId) {
-        if self.ended.len() == ENDED_CAPACITY
-            && let Some(oldest) = self.ended.pop_front()
+    /// Records an egress that has ended, and drops the one that ended first at capacity.
+    pub fn end(&mut self, egress: Egress) {
+        if self.order.len() == ENDED_CAPACITY
+            && let Some(oldest) = self.order.pop_front()
         {
-            self.egresses.remove(&oldest);
+            self.ended.remove(&oldest);
         }
-        self.ended.push_back(id.clone());
+        let id = egress.state.egress_id.clone();
+        self.running.remove(&id);
+        self.order.push_back(id.clone());
+        self.ended.insert(id, egress);
     }
 }
 
@@ -118,11 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_egress_is_contained_by_its_id() {
+    fn an_egress_is_found_by_its_id_also_when_it_has_ended() {
         let (one, other): (EgressId, EgressId) = ("EG_1".parse().unwrap(), "EG_2".parse().unwrap());
-        let mut egresses = Egresses::default();
-        let room = "prj_0123456789ab.standup".parse().unwrap();
-        egresses.insert(Egress::new(one.clone(), room, Timestamp::from_millis(0), Duration::ZERO));
-        assert!(egresses.contains(&one) && !egresses.contains(&other));
+        let mut index = EgressIndex::default();
+        let room: NamespacedRoom = "prj_0123456789ab.standup".parse().unwrap();
+        index.insert(one.clone(), room.clone());
+        assert_eq!((index.room(&one), index.room(&other)), (Some(&room), None));
+        assert!(index.ended(&one).is_none());
+        index.end(Egress::new(one.clone(), room.clone(), Timestamp::from_millis(0), Duration::ZERO));
+        assert_eq!(index.room(&one), Some(&room));
+        assert!(index.ended(&one).is_some());
     }
 }

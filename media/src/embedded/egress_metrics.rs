@@ -75,7 +75,7 @@ impl Collector for EgressCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let running = self.plane.upgrade().and_then(|plane| Some(plane.jobs.get()?.running())).unwrap_or_default();
+        let running = self.plane.upgrade().and_then(|plane| Some(plane.jobs.as_ref()?.running())).unwrap_or_default();
         let mut families = Vec::new();
         for (metric, gauge) in METRICS.iter().zip(&self.gauges) {
             // Those that have ended are not shown any more.

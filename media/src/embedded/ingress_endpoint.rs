@@ -27,19 +27,18 @@ impl IngressEndpoint {
     }
 }
 
-/// All endpoints, by id, by stream key and by encoder.
+/// The endpoints of a room.
 #[derive(Debug, Default)]
-pub(super) struct IngressEndpoints {
-    endpoints: HashMap<IngressId, IngressEndpoint>,
-    by_key: HashMap<StreamKeyHash, IngressId>,
-    by_encoder: HashMap<ParticipantSid, IngressId>,
-}
+pub(super) struct IngressEndpoints(HashMap<IngressId, IngressEndpoint>);
 
 impl IngressEndpoints {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns an endpoint, or inserts it without an encoder.
     pub fn get_or_insert(&mut self, known: &KnownIngress) -> &IngressEndpoint {
-        self.by_key.entry(known.key_hash).or_insert_with(|| known.ingress_id.clone());
-        self.endpoints.entry(known.ingress_id.clone()).or_insert_with(|| IngressEndpoint {
+        self.0.entry(known.ingress_id.clone()).or_insert_with(|| IngressEndpoint {
             known: known.clone(),
             status: IngressStatus::Inactive,
             error: None,
@@ -47,49 +46,47 @@ impl IngressEndpoints {
         })
     }
 
-    /// Removes an endpoint and its stream key.
+    /// Removes an endpoint.
     pub fn remove(&mut self, id: &IngressId) {
-        let Some(endpoint) = self.endpoints.remove(id) else { return };
-        self.by_key.remove(&endpoint.known.key_hash);
-        if let Some(encoder) = &endpoint.encoder {
-            self.by_encoder.remove(encoder);
-        }
+        self.0.remove(id);
     }
 
     pub fn get(&self, id: &IngressId) -> Option<&IngressEndpoint> {
-        self.endpoints.get(id)
+        self.0.get(id)
     }
 
     /// Returns the endpoint with this stream key.
     pub fn get_by_key(&self, key: &StreamKeyHash) -> Option<&IngressEndpoint> {
-        self.endpoints.get(self.by_key.get(key)?)
+        self.iter().find(|endpoint| endpoint.known.key_hash == *key)
     }
 
     /// Records the encoder that is joining by an endpoint.
     pub fn attach(&mut self, id: &IngressId, sid: ParticipantSid) {
-        if let Some(endpoint) = self.endpoints.get_mut(id) {
-            endpoint.encoder = Some(sid.clone());
-            self.by_encoder.insert(sid, id.clone());
+        if let Some(endpoint) = self.0.get_mut(id) {
+            endpoint.encoder = Some(sid);
         }
     }
 
     /// Returns the endpoint of an encoder.
     pub fn get_by_encoder(&self, sid: &ParticipantSid) -> Option<&IngressEndpoint> {
-        self.endpoints.get(self.by_encoder.get(sid)?)
+        self.iter().find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
     }
 
-    /// Records that an encoder is connected, or publishes.
-    pub fn set_status(&mut self, sid: &ParticipantSid, status: IngressStatus) -> Option<&IngressEndpoint> {
-        let endpoint = self.endpoints.get_mut(self.by_encoder.get(sid)?)?;
+    fn of_encoder(&mut self, sid: &ParticipantSid) -> Option<&mut IngressEndpoint> {
+        self.0.values_mut().find(|endpoint| endpoint.encoder.as_ref() == Some(sid))
+    }
+
+    /// Records that an encoder is connected, or publishes. Returns the state of its endpoint.
+    pub fn set_status(&mut self, sid: &ParticipantSid, status: IngressStatus) -> Option<IngressState> {
+        let endpoint = self.of_encoder(sid)?;
         endpoint.status = status;
         endpoint.error = None;
-        Some(endpoint)
+        Some(endpoint.state())
     }
 
     /// Records why the stream of an encoder cannot be published. The endpoint has that error once the encoder has left.
     pub fn set_error(&mut self, sid: &ParticipantSid, error: String) {
-        let endpoint = self.by_encoder.get(sid).and_then(|id| self.endpoints.get_mut(id));
-        if let Some(endpoint) = endpoint {
+        if let Some(endpoint) = self.of_encoder(sid) {
             endpoint.error = Some(error);
         }
     }
@@ -97,7 +94,7 @@ impl IngressEndpoints {
     /// Records that a participant has left. Returns the state of its endpoint, if it was an encoder whose connection was
     /// reported.
     pub fn detach(&mut self, sid: &ParticipantSid) -> Option<IngressState> {
-        let endpoint = self.endpoints.get_mut(&self.by_encoder.remove(sid)?)?;
+        let endpoint = self.of_encoder(sid)?;
         endpoint.encoder = None;
         let was_reported = matches!(endpoint.status, IngressStatus::Buffering | IngressStatus::Publishing);
         endpoint.status = if endpoint.error.is_some() { IngressStatus::Error } else { IngressStatus::Inactive };
@@ -105,19 +102,20 @@ impl IngressEndpoints {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &IngressEndpoint> {
-        self.endpoints.values()
+        self.0.values()
     }
 }
 
 /// Where RTMP encoders connect, on the host of the public url.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RtmpAddress {
+pub struct RtmpAddress {
+    /// The TCP port.
     pub port: u16,
     /// Whether they have to speak TLS.
     pub is_secure: bool,
 }
 
-/// The usual address, for endpoints that are created before encoders can connect.
+/// The usual address, unless the server listens at another one.
 const USUAL: RtmpAddress = RtmpAddress { port: 1935, is_secure: false };
 
 /// The publish urls of encoders, without the stream key.
@@ -125,6 +123,7 @@ const USUAL: RtmpAddress = RtmpAddress { port: 1935, is_secure: false };
 pub(super) struct PublishUrls {
     /// The host of RTMP, which has a port of its own.
     host: String,
+    rtmp: String,
     whip: String,
 }
 
@@ -137,16 +136,20 @@ impl PublishUrls {
             (url.host_str().unwrap_or("localhost"), authority, matches!(url.scheme(), "wss" | "https"))
         });
         let scheme = if is_secure { "https" } else { "http" };
-        Self { host: host.to_owned(), whip: format!("{scheme}://{authority}/whip") }
+        let urls = Self { host: host.to_owned(), rtmp: String::new(), whip: format!("{scheme}://{authority}/whip") };
+        urls.with_rtmp(USUAL)
     }
 
-    /// Returns the publish url of an input type; for RTMP where the server listens, or at the usual port.
-    pub fn get(&self, input: InputType, rtmp: Option<RtmpAddress>) -> String {
+    /// Sets where RTMP encoders connect.
+    pub fn with_rtmp(self, RtmpAddress { port, is_secure }: RtmpAddress) -> Self {
+        let scheme = if is_secure { "rtmps" } else { "rtmp" };
+        Self { rtmp: format!("{scheme}://{}:{port}/live", self.host), ..self }
+    }
+
+    /// Returns the publish url of an input type.
+    pub fn get(&self, input: InputType) -> String {
         match input {
-            InputType::Rtmp => {
-                let RtmpAddress { port, is_secure } = rtmp.unwrap_or(USUAL);
-                format!("{}://{}:{port}/live", if is_secure { "rtmps" } else { "rtmp" }, self.host)
-            }
+            InputType::Rtmp => self.rtmp.clone(),
             InputType::Whip => self.whip.clone(),
         }
     }
@@ -165,11 +168,11 @@ mod tests {
             ("nonsense", "rtmp://localhost:1935/live", "http://localhost/whip"),
         ] {
             let urls = PublishUrls::from_public_url(public);
-            let shown = [InputType::Rtmp, InputType::Whip].map(|input| urls.get(input, None));
+            let shown = [InputType::Rtmp, InputType::Whip].map(|input| urls.get(input));
             assert_eq!(shown, [rtmp, whip]);
         }
         let urls = PublishUrls::from_public_url("ws://127.0.0.1:8080");
         let address = RtmpAddress { port: 2935, is_secure: true };
-        assert_eq!(urls.get(InputType::Rtmp, Some(address)), "rtmps://127.0.0.1:2935/live");
+        assert_eq!(urls.with_rtmp(address).get(InputType::Rtmp), "rtmps://127.0.0.1:2935/live");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_model::{Identity, NamespacedRoom};
+use conclave_model::{Identity, NamespacedRoom, ParticipantSid};
 use conclave_rtc::{
     Codec, Command, LayerSnapshot, PeerSnapshot, PublishedSnapshot, Quality, Reply, SubscribedSnapshot,
     TransportSnapshot,
@@ -19,26 +19,31 @@ const AT_ONCE: usize = 16;
 impl Inner {
     /// Returns the state of the transports and tracks of a room's participants; `None` if none of them has a client. Waits
     /// as long as a media worker does not answer.
-    pub async fn inspect_room(&self, room: &NamespacedRoom) -> Option<Value> {
-        let (clients, _) = self.call(|machine, _| machine.clients_of(room));
-        if clients.is_empty() {
-            return None;
-        }
-        let mut shown = Vec::new();
-        for some in clients.chunks(AT_ONCE) {
-            let (sender, answer) = oneshot::channel();
-            // The receiver is gone if the time for the answer is over.
-            let reply = Reply::new(move |peers| drop(sender.send(peers)));
-            let peers = some.iter().map(|(sid, _)| sid.clone()).collect();
-            self.send_command(room, Command::Snapshot { peers, reply });
-            // The last client of the room may have left in the meantime.
-            let Ok(answered) = answer.await else { break };
-            let identity =
-                |peer: &PeerSnapshot| some.iter().find(|(sid, _)| *sid == peer.sid).map(|(_, identity)| identity);
-            shown.extend(answered.iter().filter_map(|peer| Some(participant(identity(peer)?, peer))));
-        }
-        Some(shown.into())
+    pub async fn inspect_room(&self, name: &NamespacedRoom) -> Option<Value> {
+        let room = self.rooms.get(name)?;
+        let clients = room.lock().machine.clients();
+        show(&clients, |command| room.send_command(command)).await
     }
+}
+
+/// Returns the state of clients, which the media worker tells that the commands go to.
+async fn show(clients: &[(ParticipantSid, Identity)], send: impl Fn(Command)) -> Option<Value> {
+    if clients.is_empty() {
+        return None;
+    }
+    let mut shown = Vec::new();
+    for some in clients.chunks(AT_ONCE) {
+        let (sender, answer) = oneshot::channel();
+        // The receiver is gone if the time for the answer is over.
+        let reply = Reply::new(move |peers| drop(sender.send(peers)));
+        send(Command::Snapshot { peers: some.iter().map(|(sid, _)| sid.clone()).collect(), reply });
+        // The last client of the room may have left in the meantime.
+        let Ok(answered) = answer.await else { break };
+        let identity =
+            |peer: &PeerSnapshot| some.iter().find(|(sid, _)| *sid == peer.sid).map(|(_, identity)| identity);
+        shown.extend(answered.iter().filter_map(|peer| Some(participant(identity(peer)?, peer))));
+    }
+    Some(shown.into())
 }
 
 fn participant(identity: &Identity, peer: &PeerSnapshot) -> Value {
@@ -118,66 +123,37 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
+    use std::cell::RefCell;
 
     use super::*;
-    use crate::embedded::client::Client;
-    use crate::embedded::machine::tests::{claims, room};
-    use crate::embedded::{CommandSink, EmbeddedPlane};
-    use crate::token::TokenSigner;
 
-    /// A media worker that answers inspections, and keeps how many participants each was about.
-    #[derive(Default)]
-    struct Worker(Mutex<Vec<usize>>);
-
-    impl CommandSink for Worker {
-        fn send(&self, _: &NamespacedRoom, command: Command) {
-            let Command::Snapshot { peers, reply } = command else { return };
-            self.0.lock().unwrap().push(peers.len());
-            reply.send(peers.into_iter().map(snapshot).collect());
-        }
-    }
-
-    /// A media worker that has forgotten the room.
-    struct Forgetful;
-
-    impl CommandSink for Forgetful {
-        fn send(&self, _: &NamespacedRoom, _: Command) {}
+    fn clients(number: usize) -> Vec<(ParticipantSid, Identity)> {
+        (0..number)
+            .map(|client| (format!("PA_{client}").parse().unwrap(), format!("p{client}").parse().unwrap()))
+            .collect()
     }
 
     fn snapshot(sid: ParticipantSid) -> PeerSnapshot {
         PeerSnapshot { sid, transports: Vec::new(), published: Vec::new(), subscribed: Vec::new() }
     }
 
-    fn plane_with(clients: usize, worker: Arc<dyn CommandSink>) -> EmbeddedPlane {
-        let signer = Arc::new(TokenSigner::new("key", &Secret::new("secret")));
-        let plane = EmbeddedPlane::new(Clock::manual(Timestamp::from_millis(0)), signer, "ws://localhost");
-        assert!(plane.set_command_sink(worker));
-        for client in 0..clients {
-            plane.inner().call(|machine, now| {
-                let sid =
-                    machine.request_join(claims(&room(), &format!("p{client}"), None), Client::default(), now).unwrap();
-                machine.admit(&sid, now).unwrap();
-            });
-        }
-        plane
-    }
-
     #[tokio::test]
     async fn a_worker_is_asked_about_a_few_participants_at_a_time() {
-        let worker = Arc::new(Worker::default());
-        let plane = plane_with(40, worker.clone());
-        let shown = plane.inner().inspect_room(&room()).await.unwrap();
+        let asked = RefCell::new(Vec::new());
+        let worker = |command| {
+            let Command::Snapshot { peers, reply } = command else { return };
+            asked.borrow_mut().push(peers.len());
+            reply.send(peers.into_iter().map(snapshot).collect());
+        };
+        let shown = show(&clients(40), worker).await.unwrap();
         assert_eq!(shown.as_array().unwrap().len(), 40);
         assert!(shown.as_array().unwrap().iter().any(|participant| participant["identity"] == "p39"));
-        assert_eq!(*worker.0.lock().unwrap(), [16, 16, 8]);
+        assert_eq!(*asked.borrow(), [16, 16, 8]);
     }
 
     #[tokio::test]
     async fn a_room_without_clients_has_nothing_to_show_and_one_that_is_being_closed_is_empty() {
-        assert_eq!(plane_with(0, Arc::new(Worker::default())).inner().inspect_room(&room()).await, None);
-        assert_eq!(plane_with(1, Arc::new(Forgetful)).inner().inspect_room(&room()).await, Some(json!([])));
+        assert_eq!(show(&clients(0), |_| {}).await, None);
+        assert_eq!(show(&clients(1), |_| {}).await, Some(json!([])), "the worker has forgotten the room");
     }
 }

@@ -3,15 +3,16 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use conclave_egress::{EgressHost, Engine, Ffmpeg, FfmpegError, JobEvent, StartError};
+use conclave_egress::{EgressHost, Ffmpeg, FfmpegError, JobEvent, StartError};
 use conclave_model::egress::{EgressPlan, EgressSource, StartedEgress};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
-use conclave_rtc::{PeerCommand, TrackSettings};
+use conclave_rtc::{Command, PeerCommand, TrackSettings};
 use tokio::runtime::Handle;
 
 use super::effect::JobEffect;
-use super::jobs::Jobs;
+use super::machine::Machine;
 use super::plane::{EmbeddedPlane, Inner};
+use super::room::Room;
 use crate::port::MediaError;
 use crate::redact::redact_urls;
 
@@ -27,15 +28,9 @@ struct Host {
 }
 
 impl EmbeddedPlane {
-    /// Sets what records and broadcasts. Without it, all recordings and broadcasts are simulated. Only the first call has an
-    /// effect; returns whether this was the first.
-    pub fn set_egress_engine(&self, engine: Engine) -> bool {
-        self.inner().jobs.set(Jobs::new(engine)).is_ok()
-    }
-
     /// Returns the ffmpeg that records and broadcasts, or why there is none; `None` if all of them are simulated.
     pub async fn ffmpeg(&self) -> Option<Result<Ffmpeg, FfmpegError>> {
-        let engine = Arc::clone(self.inner().jobs.get()?.engine());
+        let engine = Arc::clone(self.inner().jobs.as_ref()?.engine());
         // The only error is a panic.
         tokio::task::spawn_blocking(move || engine.ffmpeg()).await.ok()
     }
@@ -44,20 +39,20 @@ impl EmbeddedPlane {
 impl Inner {
     /// Returns whether an egress of a room is carried out by ffmpeg, as opposed to a simulated one: the room has a participant
     /// with a client of its own, or nothing is simulated on this server.
-    fn uses_ffmpeg(&self, room: &NamespacedRoom) -> Result<bool, MediaError> {
-        let has_participants = self.call_by_port(|machine, _| machine.has_real_participants(room))?;
-        Ok(self.jobs.get().is_some() && (has_participants || !self.permits_simulations()))
+    fn uses_ffmpeg(self: &Arc<Self>, room: &NamespacedRoom) -> Result<bool, MediaError> {
+        let has_participants = self.call_by_port(room, |machine, _| !machine.clients().is_empty())?;
+        Ok(self.jobs.is_some() && (has_participants || !self.common.has_sandbox()))
     }
 
     /// Lets an egress know of something.
-    pub fn carry_out_for_job(&self, egress: &EgressId, effect: JobEffect) {
-        let Some(jobs) = self.jobs.get() else { return };
+    pub fn carry_out_for_job(&self, room: &Room, egress: &EgressId, effect: JobEffect) {
+        let Some(jobs) = &self.jobs else { return };
         match effect {
             JobEffect::Attend { attendees, is_room_empty } => jobs.attend(egress, attendees, is_room_empty),
             JobEffect::Stop => jobs.stop(egress),
             JobEffect::Attach { peer, track } => {
                 let attached = jobs.attach(egress, (&peer, &track), TrackSettings::default());
-                attached.into_iter().for_each(|(room, command)| self.send_command(&room, command));
+                attached.into_iter().for_each(|command| room.send_command(command));
             }
         }
     }
@@ -67,18 +62,16 @@ impl Inner {
         if self.uses_ffmpeg(&plan.room)? {
             return self.start_job(plan).await;
         }
-        let started = self.call_by_port(|machine, now| machine.start_egress(plan.room.clone(), now))?;
-        self.watch_deadlines();
-        Ok(started.into())
+        Ok(self.call_by_port(&plan.room, Machine::start_egress)?.into())
     }
 
     /// Starts an egress with ffmpeg: its file first, which may be refused, then its thread.
     async fn start_job(self: &Arc<Self>, plan: Arc<EgressPlan>) -> Result<StartedEgress, MediaError> {
-        let Some(jobs) = self.jobs.get() else { return Err(MediaError::Refused("nothing can be recorded".into())) };
+        let Some(jobs) = &self.jobs else { return Err(MediaError::Refused("nothing can be recorded".into())) };
         let room = &plan.room;
-        let (id, codec) = self.call_by_port(|machine, _| {
+        let (id, codec) = self.call_by_port(room, |machine, _| {
             let codec = match &plan.source {
-                EgressSource::Track(track) => machine.codec_of(room, track),
+                EgressSource::Track(track) => machine.codec_of(track),
                 EgressSource::Participant(_) | EgressSource::RoomComposite { .. } => None,
             };
             (machine.unused_egress_id(), codec)
@@ -90,12 +83,12 @@ impl Inner {
         let host = Host { plane: Arc::downgrade(self), room: room.clone(), runtime: Handle::current() };
         jobs.start(&id, room.clone(), prepared, Arc::new(host))
             .map_err(|error| MediaError::Refused(format!("the egress cannot be started: {error}")))?;
-        let begun = self.call_by_port(|machine, now| machine.begin_job(id.clone(), room, plan.source.clone(), now));
+        let begun = self.call_by_port(room, |machine, now| machine.begin_job(id.clone(), plan.source.clone(), now));
         if begun.is_err() {
             jobs.remove(&id);
         } else if jobs.is_closed() {
             // Those that ran when the server began to stop have been told already.
-            self.call(|machine, now| machine.stop_egress(room, &id, now));
+            self.call(room, |machine, now| machine.stop_egress(&id, now));
         }
         let is_uploaded_by_server = filepath.is_some() && plan.destination.is_some();
         Ok(StartedEgress { state: begun?, filepath, is_uploaded_by_server })
@@ -113,9 +106,9 @@ impl EgressHost for Host {
         };
         let has_ended = matches!(event, JobEvent::Ended { .. });
         let runtime = self.runtime.enter();
-        let ((), answers) = plane.call(|machine, now| machine.handle_job_event(egress, event, now));
+        let ((), answers) = plane.call(&self.room, |machine, now| machine.handle_job_event(egress, event, now));
         drop(runtime);
-        if let Some(jobs) = plane.jobs.get().filter(|_| has_ended) {
+        if let Some(jobs) = plane.jobs.as_ref().filter(|_| has_ended) {
             // It counts as running until its end is on disk, for which a server that stops waits. An answer that does not come is
             // that of a control plane that has ended.
             answers.into_iter().for_each(|answer| drop(answer.blocking_recv()));
@@ -125,17 +118,22 @@ impl EgressHost for Host {
 
     fn set_layer(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid), settings: TrackSettings) {
         let Some(plane) = self.plane.upgrade() else { return };
-        let attached = plane.jobs.get().and_then(|jobs| jobs.attach(egress, track, settings));
-        if let Some((room, command)) = attached {
-            plane.send_command(&room, command);
-        }
+        let attached = plane.jobs.as_ref().and_then(|jobs| jobs.attach(egress, track, settings));
+        attached.into_iter().for_each(|command| self.send_command(&plane, command));
     }
 
     fn request_key_frame(&self, egress: &EgressId, (peer, track): (&ParticipantSid, &TrackSid)) {
         let Some(plane) = self.plane.upgrade() else { return };
-        let command =
-            PeerCommand::RequestKeyFrame { track: track.clone(), egress: egress.clone() }.for_peer(peer.clone());
-        plane.send_command(&self.room, command);
+        let command = PeerCommand::RequestKeyFrame { track: track.clone(), egress: egress.clone() };
+        self.send_command(&plane, command.for_peer(peer.clone()));
+    }
+}
+
+impl Host {
+    fn send_command(&self, plane: &Inner, command: Command) {
+        if let Some(room) = plane.rooms.get(&self.room) {
+            room.send_command(command);
+        }
     }
 }
 

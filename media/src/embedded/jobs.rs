@@ -109,11 +109,11 @@ impl Jobs {
         id: &EgressId,
         (peer, track): (&ParticipantSid, &TrackSid),
         settings: TrackSettings,
-    ) -> Option<(NamespacedRoom, Command)> {
+    ) -> Option<Command> {
         let state = self.lock();
         let job = state.running.get(id)?;
         let recorder = NewRecorder { egress: id.clone(), settings, sink: job.handle.sink() };
-        Some((job.room.clone(), PeerCommand::AttachRecorder { track: track.clone(), recorder }.for_peer(peer.clone())))
+        Some(PeerCommand::AttachRecorder { track: track.clone(), recorder }.for_peer(peer.clone()))
     }
 
     /// Returns what an egress has done so far; `None` if it does not run.

@@ -7,7 +7,7 @@ use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timesta
 use super::bitrate_meter::BitrateMeter;
 use super::client::Client;
 use super::error::MachineError;
-use super::inbox::Inbox;
+use super::inbox::{Inbox, InboxEntry};
 use super::publish::check_track;
 use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig};
@@ -210,5 +210,20 @@ impl LocalParticipant {
             room_config: self.room_config,
             expires_at: self.expires_at,
         }
+    }
+}
+
+/// What the sandbox shows of a participant.
+#[derive(Debug)]
+pub(super) struct ShownParticipant {
+    pub participant: Participant,
+    /// The claims that a refreshed token has.
+    pub claims: Claims,
+    pub inbox: Vec<InboxEntry>,
+}
+
+impl From<&LocalParticipant> for ShownParticipant {
+    fn from(local: &LocalParticipant) -> Self {
+        Self { participant: local.participant.clone(), claims: local.claims(), inbox: local.inbox.entries() }
     }
 }

@@ -1,8 +1,8 @@
-//! The media plane as a state machine without I/O.
+//! A room of the media plane as a state machine without I/O.
 //!
 //! Each call takes the time of day as an argument, and appends what happened to a list of [`Report`]s in order, which the driver
 //! fetches with [`Machine::take_reports`]; likewise what clients and media workers have to learn, as [`Effect`]s. Deadlines are by
-//! the reading of the monotonic clock, which the driver sets before each call. A call reads only the room that it concerns.
+//! the reading of the monotonic clock, which the driver sets before each call.
 //!
 //! A participant of the sandbox is joining, then active. One with a client of its own is joining while the control plane is
 //! asked, joined while its media connects, and active once the control plane has accepted the report of its join.
@@ -27,54 +27,44 @@ mod properties;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp};
 
+use super::common::Common;
 use super::effect::Effect;
-use super::egress::Egresses;
+use super::egress::Egress;
 use super::error::MachineError;
 use super::inbox::Notice;
 use super::ingress_endpoint::IngressEndpoints;
 use super::local_participant::LocalParticipant;
-use super::recently_left::RecentlyLeft;
-use super::room::Room;
+use super::members::Members;
 use crate::port::{MediaEvent, Report};
 
-/// Rooms, their participants, egresses and ingress endpoints.
-#[derive(Debug, Default)]
+/// A room, its participants, and its egresses and ingress endpoints.
+#[derive(Debug)]
 pub(super) struct Machine {
-    rooms: HashMap<NamespacedRoom, Room>,
+    name: NamespacedRoom,
+    members: Members,
     /// The participants that are joining or active.
     participants: HashMap<ParticipantSid, LocalParticipant>,
-    /// The participants that have left, for the sandbox; `None` without it. Then nothing is put into inboxes either.
-    recently_left: Option<RecentlyLeft>,
-    egresses: Egresses,
-    ingresses: IngressEndpoints,
+    /// The participants whose transports the media worker has.
+    peers: usize,
+    /// The egresses that have not ended.
+    egresses: HashMap<EgressId, Egress>,
+    endpoints: IngressEndpoints,
     deadlines: BTreeSet<(Duration, Deadline)>,
     /// The monotonic reading of the clock, which no step of the clock changes.
     reading: Duration,
-    /// The rooms whose egresses have to follow a change.
-    changed_rooms: HashSet<NamespacedRoom>,
-    limits: Limits,
+    /// Whether the egresses have to follow a change.
+    is_changed: bool,
+    common: Arc<Common>,
     reports: Vec<Report>,
     effects: Vec<Effect>,
-}
-
-/// Limits of what a participant may do.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Tracks that it may have at once, also those that it has announced only.
-    pub tracks: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { tracks: 100 }
-    }
 }
 
 /// What happens at a deadline.
@@ -89,19 +79,38 @@ enum Deadline {
 }
 
 impl Machine {
-    /// Sets how many tracks a participant may have at once.
-    pub fn set_max_tracks(&mut self, tracks: usize) {
-        self.limits.tracks = tracks;
+    /// Creates a room in which nothing has happened.
+    pub fn new(name: NamespacedRoom, common: Arc<Common>) -> Self {
+        Self {
+            name,
+            members: Members::default(),
+            participants: HashMap::new(),
+            peers: 0,
+            egresses: HashMap::new(),
+            endpoints: IngressEndpoints::default(),
+            deadlines: BTreeSet::new(),
+            reading: Duration::ZERO,
+            is_changed: false,
+            common,
+            reports: Vec::new(),
+            effects: Vec::new(),
+        }
     }
 
-    /// Lets it keep what the sandbox shows: inboxes, and the participants that left last.
-    pub fn enable_sandbox(&mut self) {
-        self.recently_left.get_or_insert_default();
+    /// Returns the name of the room.
+    pub fn name(&self) -> &NamespacedRoom {
+        &self.name
+    }
+
+    /// Returns whether nothing is left of the room, so that it can be dropped.
+    pub fn is_unused(&self) -> bool {
+        let is_empty = self.participants.is_empty() && self.members.is_unused();
+        is_empty && self.egresses.is_empty() && self.endpoints.is_empty()
     }
 
     /// Puts a notice into a participant's inbox, if the sandbox shows inboxes.
     fn put_into_inbox(&mut self, sid: &ParticipantSid, now: Timestamp, notice: Notice) {
-        if let Some(receiver) = self.participants.get_mut(sid).filter(|_| self.recently_left.is_some()) {
+        if let Some(receiver) = self.participants.get_mut(sid).filter(|_| self.common.has_sandbox()) {
             receiver.inbox.push(now, notice);
         }
     }
@@ -143,8 +152,14 @@ impl Machine {
         std::mem::take(&mut self.effects)
     }
 
-    fn report(&mut self, room: &NamespacedRoom, at: Timestamp, event: MediaEvent) {
-        self.reports.push(Report { room: room.clone(), at, event });
+    fn report(&mut self, at: Timestamp, event: MediaEvent) {
+        self.reports.push(Report { room: self.name.clone(), at, event });
+    }
+
+    /// Adds a participant that is joining.
+    fn insert(&mut self, participant: LocalParticipant) {
+        self.common.note_joining(participant.sid(), &self.name);
+        self.participants.insert(participant.sid().clone(), participant);
     }
 
     /// Returns an active participant.

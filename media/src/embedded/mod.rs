@@ -1,17 +1,22 @@
 //! The embedded media plane: rooms, WebRTC clients, encoders, recordings and broadcasts in this process.
 //!
-//! It has two parts. The [`machine`] holds rooms, participants, grants, inboxes and measured bitrates as plain data. It does
-//! no I/O and takes the time as an argument of each call. The driver, [`EmbeddedPlane`], guards the machine with a lock,
-//! passes it the time, and sends its reports to the control plane in the order in which they arose. The sandbox API,
-//! the signalling of WebRTC clients and the sessions of encoders drive the same machine. Packets of media do not pass through it:
-//! the media workers of `conclave-rtc` forward them.
+//! A [`room`] is one value: its [`machine`], the channels to its clients' sessions, and the way to its media worker. The machine
+//! holds participants, grants, inboxes and measured bitrates as plain data. It does no I/O and takes the time as an argument of
+//! each call. The plane is a directory of rooms, with small indexes of what they have in [`common`]. It guards each machine with
+//! a lock of its room, passes it the time, and sends its reports to the control plane in the order in which they arose. The
+//! sandbox API, the signalling of WebRTC clients and the sessions of encoders drive the same machine. Packets of media do not
+//! pass through it: the media workers of `conclave-rtc` forward them.
 //!
 //! ```text
-//! control plane ── MediaPlane ──▶ ┌───────────────┐     ┌─────────┐
-//!                                 │ EmbeddedPlane │ ──▶ │ machine │
-//! sandbox API ───────────────────▶└───────┬───────┘     └─────────┘
-//!                                         └─ ReportSink ──▶ control plane
+//! control plane ── MediaPlane ──▶ ┌───────────────┐     ┌─────── room ───────┐
+//!                                 │ EmbeddedPlane │ ──▶ │ machine ─▶ effects │ ──▶ sessions, media worker
+//! sandbox API, sessions ─────────▶└───────────────┘     └─────────┬──────────┘
+//!                                                                 └─ ReportSink ──▶ control plane
 //! ```
+//!
+//! A room is made when it is first used, and dropped once nothing is left of it. An operation locks one room, and none waits for
+//! another room. Locks are taken in this order: that of a room; then one of the directory, the indexes, the channels or the
+//! media worker, which are held for a look-up or a change.
 //!
 //! A join has two phases, because the control plane may refuse it. Until the control plane has accepted the report of the
 //! join, the machine counts the participant but does not show it to the others.
@@ -19,12 +24,15 @@
 mod announcement;
 mod attendance;
 mod bitrate_meter;
+mod builder;
 mod client;
+mod common;
 mod effect;
 mod egress;
 mod egress_metrics;
 mod encoder_refusal;
 mod error;
+mod faults;
 mod inbox;
 mod ingress_endpoint;
 mod inspection;
@@ -33,7 +41,7 @@ mod job_start;
 mod jobs;
 mod local_participant;
 mod machine;
-mod media_workers;
+mod members;
 mod plane;
 mod publish;
 mod recently_left;
@@ -42,7 +50,6 @@ mod room;
 mod rtc_metrics;
 mod rtmp;
 mod sandbox;
-mod settings;
 mod signal;
 mod stream_key_rates;
 mod turn;
@@ -56,14 +63,15 @@ pub mod encoders {
     pub use super::whip::machine as whip;
 }
 
+pub use builder::EmbeddedPlaneBuilder;
 /// What records and broadcasts, for its settings.
 pub use conclave_egress as egress_engine;
 /// The media workers, for their settings.
 pub use conclave_rtc as rtc;
-pub use effect::CommandSink;
 pub use encoder_refusal::EncoderRefusal;
 pub use error::MachineError;
 pub use inbox::{InboxEntry, Notice};
+pub use ingress_endpoint::RtmpAddress;
 pub use plane::EmbeddedPlane;
 pub use publish::NewTrack;
 pub use rtc_metrics::RtcMetrics;

@@ -1,12 +1,12 @@
-//! The driver of the embedded media plane: a lock, a clock, and the delivery of reports.
+//! The driver of the embedded media plane: a clock, a directory of rooms, and the delivery of reports.
 //!
-//! A call on the machine and the sending of its reports happen under one lock, so that reports are sent in the order of the
-//! events. Sandbox calls await the answers after the lock is released, since the control plane may call the port while it
+//! A call on a room's machine and the sending of its reports happen under the room's lock, so that reports are sent in the order
+//! of the events. Sandbox calls await the answers after the lock is released, since the control plane may call the port while it
 //! handles a report. Calls of the port never await answers: their caller is the actor that has to give them.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,19 +18,22 @@ use conclave_model::role::RoleSubscribe;
 use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
-use conclave_rtc::Command;
+use conclave_rtc::Workers;
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
-use super::effect::{CommandSink, Effect};
+use super::common::Common;
+use super::effect::Effect;
 use super::error::MachineError;
-use super::ingress_endpoint::{PublishUrls, RtmpAddress};
+use super::faults::Faults;
+use super::ingress_endpoint::PublishUrls;
 use super::jobs::Jobs;
 use super::machine::Machine;
+use super::room::{Directory, Room, RoomState};
 use super::rtc_metrics::RtcMetrics;
 use super::signal::budget::Budgets;
-use super::signal::registry::{Input, Sessions};
+use super::signal::registry::Input;
 use super::stream_key_rates::StreamKeyRates;
 use super::turn::TurnServers;
 use super::whip::WhipSessions;
@@ -52,74 +55,33 @@ impl fmt::Debug for EmbeddedPlane {
 
 /// The state that clones share.
 pub(super) struct Inner {
-    /// The time that the machine's calls get.
+    /// The time that the machines' calls get.
     pub clock: Clock,
     /// Verifies and refreshes the tokens of participants.
     pub signer: Arc<TokenSigner>,
-    /// The channels to the sessions of clients.
-    pub sessions: Arc<Sessions>,
+    pub rooms: Arc<Directory>,
+    pub common: Arc<Common>,
     /// The sessions of encoders that speak WHIP.
     pub whip: WhipSessions,
     /// How often encoders may try stream keys.
     pub stream_key_rates: StreamKeyRates,
-    urls: PublishUrls,
-    /// Where RTMP encoders connect, if they can.
-    pub rtmp: OnceLock<RtmpAddress>,
-    state: Mutex<State>,
-    pub sink: OnceLock<Arc<dyn ReportSink>>,
-    commands: OnceLock<Arc<dyn CommandSink>>,
-    metrics: OnceLock<RtcMetrics>,
+    pub urls: PublishUrls,
+    pub sink: Arc<dyn ReportSink>,
+    /// The media workers; without them, no client's media connects.
+    pub workers: Option<Workers>,
+    pub metrics: Option<RtcMetrics>,
     /// The egresses that run with ffmpeg; without them, all egresses are simulated.
-    pub jobs: OnceLock<Jobs>,
+    pub jobs: Option<Jobs>,
     /// The TURN servers that clients are given.
-    pub turn: OnceLock<Arc<TurnServers>>,
-    /// Set if clients may simulate failures of the server.
-    pub simulations: OnceLock<()>,
+    pub turn: Option<Arc<TurnServers>>,
     /// What clients may send.
-    pub budgets: OnceLock<Budgets>,
-}
-
-#[derive(Default)]
-struct State {
-    machine: Machine,
-    /// The task that waits for the machine's deadlines; `None` while there is no deadline.
-    deadline_task: Option<JoinHandle<()>>,
-    /// The monotonic reading until which calls of the port fail, in a simulated outage.
-    outage_until: Option<Duration>,
-    /// Number of the next reports that are dropped.
-    reports_to_drop: u32,
-}
-
-/// Returns the answer to a dropped report, which its sender cannot tell from an accepted one.
-fn accepted() -> ReportAnswer {
-    let (sender, answer) = oneshot::channel();
-    let _ = sender.send(Ok(()));
-    answer
+    pub budgets: Budgets,
+    pub faults: Faults,
 }
 
 impl EmbeddedPlane {
-    /// Creates a plane without rooms. Until it has a report sink its reports count as refused, so no participant can join. The
-    /// publish urls of encoders have the host of `public_url`, the websocket url of clients.
-    #[must_use]
-    pub fn new(clock: Clock, signer: Arc<TokenSigner>, public_url: &str) -> Self {
-        let urls = PublishUrls::from_public_url(public_url);
-        Self(Arc::new(Inner {
-            stream_key_rates: StreamKeyRates::new(&clock),
-            clock,
-            signer,
-            sessions: Arc::default(),
-            whip: WhipSessions::default(),
-            urls,
-            rtmp: OnceLock::new(),
-            state: Mutex::default(),
-            sink: OnceLock::new(),
-            commands: OnceLock::new(),
-            metrics: OnceLock::new(),
-            jobs: OnceLock::new(),
-            turn: OnceLock::new(),
-            simulations: OnceLock::new(),
-            budgets: OnceLock::new(),
-        }))
+    pub(super) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
     }
 
     /// The state that clones share.
@@ -129,134 +91,125 @@ impl EmbeddedPlane {
 }
 
 impl Inner {
-    /// Makes a call on the machine and sends its reports, under one lock.
-    pub fn call<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> (T, Vec<ReportAnswer>) {
-        self.call_locked(&mut self.lock(), call)
+    /// Makes a call on a room, which is opened for it unless it is open, and sends its reports, under the room's lock. Returns
+    /// the room, too.
+    pub fn enter<T>(
+        self: &Arc<Self>,
+        name: &NamespacedRoom,
+        call: impl FnOnce(&mut Machine, Timestamp) -> T,
+    ) -> (Arc<Room>, T, Vec<ReportAnswer>) {
+        self.rooms.with_open(name, &self.common, |room, state| {
+            let (result, answers) = self.run(room, state, call);
+            (Arc::clone(room), result, answers)
+        })
     }
 
-    /// Makes a call of the port on the machine. It fails during a simulated outage.
-    pub fn call_by_port<T>(&self, call: impl FnOnce(&mut Machine, Timestamp) -> T) -> Result<T, MediaError> {
-        let mut state = self.lock();
-        match state.outage_until {
-            Some(until) if self.clock.monotonic() < until => {
-                Err(MediaError::Unavailable("an outage that the sandbox simulates".into()))
-            }
-            _ => Ok(self.call_locked(&mut state, call).0),
-        }
+    /// As [`Inner::enter`], without the room.
+    pub fn call<T>(
+        self: &Arc<Self>,
+        name: &NamespacedRoom,
+        call: impl FnOnce(&mut Machine, Timestamp) -> T,
+    ) -> (T, Vec<ReportAnswer>) {
+        let (_, result, answers) = self.enter(name, call);
+        (result, answers)
     }
 
-    fn call_locked<T>(
-        &self,
-        state: &mut State,
+    /// Makes a call on a room that a participant has entered. The call adds nothing to the room, which may be closed.
+    pub fn call_in<T>(
+        self: &Arc<Self>,
+        room: &Arc<Room>,
+        call: impl FnOnce(&mut Machine, Timestamp) -> T,
+    ) -> (T, Vec<ReportAnswer>) {
+        self.run(room, &mut room.lock(), call)
+    }
+
+    /// Makes a call of the port on a room. It fails during a simulated outage.
+    pub fn call_by_port<T>(
+        self: &Arc<Self>,
+        name: &NamespacedRoom,
+        call: impl FnOnce(&mut Machine, Timestamp) -> T,
+    ) -> Result<T, MediaError> {
+        self.faults.check_outage(&self.clock)?;
+        Ok(self.call(name, call).0)
+    }
+
+    fn run<T>(
+        self: &Arc<Self>,
+        room: &Arc<Room>,
+        state: &mut RoomState,
         call: impl FnOnce(&mut Machine, Timestamp) -> T,
     ) -> (T, Vec<ReportAnswer>) {
         state.machine.set_reading(self.clock.monotonic());
         let result = call(&mut state.machine, self.clock.now());
         let reports = state.machine.take_reports();
-        self.carry_out(state.machine.take_effects());
-        let dropped = reports.len().min(state.reports_to_drop as usize);
-        // At most `reports_to_drop`, so the conversion does not fail.
-        state.reports_to_drop -= u32::try_from(dropped).unwrap_or(state.reports_to_drop);
-        let answers = reports.into_iter().enumerate().map(
-            |(at, report)| {
-                if at < dropped { accepted() } else { self.send(report) }
-            },
-        );
-        (result, answers.collect())
-    }
-
-    /// Lets all calls of the port fail for a duration. Participants stay connected, and reports are sent.
-    pub fn simulate_outage(&self, duration: Duration) {
-        self.lock().outage_until = Some(self.clock.monotonic() + duration);
-    }
-
-    /// Drops the next `count` reports.
-    pub fn drop_reports(&self, count: u32) {
-        self.lock().reports_to_drop = count;
-    }
-
-    /// Spawns a task that waits for the machine's deadlines, if there is a deadline and no such task.
-    pub fn watch_deadlines(self: &Arc<Self>) {
-        let mut state = self.lock();
-        // The task also ends with the runtime that it was spawned on, and is then replaced.
-        let is_watching = state.deadline_task.as_ref().is_some_and(|task| !task.is_finished());
-        if !is_watching && state.machine.next_deadline().is_some() {
-            state.deadline_task = Some(tokio::spawn(wait_for_deadlines(Arc::downgrade(self), self.clock.clone())));
-        }
-    }
-
-    /// Returns the next deadline. If there is none, the calling task has to end.
-    fn next_deadline(&self) -> Option<Duration> {
-        let mut state = self.lock();
-        let next = state.machine.next_deadline();
-        if next.is_none() {
-            state.deadline_task = None;
-        }
-        next
-    }
-
-    /// Sets where commands to the media workers go; returns whether this was the first call.
-    pub fn set_command_sink(&self, sink: Arc<dyn CommandSink>) -> bool {
-        self.commands.set(sink).is_ok()
-    }
-
-    /// Returns whether commands to the media workers go anywhere.
-    pub fn has_command_sink(&self) -> bool {
-        self.commands.get().is_some()
+        state.machine.take_effects().into_iter().for_each(|effect| self.carry_out(room, effect));
+        let answers = reports.into_iter().map(|report| self.send(report)).collect();
+        self.watch_deadlines(room, state);
+        self.rooms.close_if_unused(room, state);
+        (result, answers)
     }
 
     /// Notifies clients and commands media workers. A client is notified before packets that depend on it can arrive.
-    fn carry_out(&self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Notify { to, notice } => {
-                    self.sessions.send(&to, Input::Notice(notice));
-                }
-                Effect::Command { room, command } => self.send_command(&room, command),
-                Effect::Job { egress, effect } => self.carry_out_for_job(&egress, effect),
+    fn carry_out(&self, room: &Room, effect: Effect) {
+        match effect {
+            Effect::Notify { to, notice } => {
+                room.sessions.send(&to, Input::Notice(notice));
             }
+            Effect::Job { egress, effect } => self.carry_out_for_job(room, &egress, effect),
+            Effect::OpenMedia => room.open_media(self.workers.as_ref()),
+            Effect::Command(command) => room.send_command(command),
+            Effect::CloseMedia => room.close_media(),
         }
     }
 
-    /// Sends a command to the media worker of a room, if there are workers.
-    pub fn send_command(&self, room: &NamespacedRoom, command: Command) {
-        if let Some(commands) = self.commands.get() {
-            commands.send(room, command);
+    /// Sends a report. The sender of one that is dropped cannot tell that from an accepted one.
+    fn send(&self, report: Report) -> ReportAnswer {
+        if !self.faults.take_drop() {
+            return self.sink.report(report);
         }
+        let (sender, answer) = oneshot::channel();
+        let _ = sender.send(Ok(()));
+        answer
     }
 
-    /// Sets what joins and media workers are counted in. Only the first call has an effect.
-    pub fn set_metrics(&self, metrics: RtcMetrics) {
-        // The workers are started once.
-        let _ = self.metrics.set(metrics);
+    /// Spawns a task that waits for the machine's deadlines, if there is a deadline and no such task.
+    fn watch_deadlines(self: &Arc<Self>, room: &Arc<Room>, state: &mut RoomState) {
+        // The task also ends with the runtime that it was spawned on, and is then replaced.
+        let is_watching = state.deadline_task.as_ref().is_some_and(|task| !task.is_finished());
+        if !is_watching
+            && state.machine.next_deadline().is_some()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let waiting = wait_for_deadlines(Arc::downgrade(self), Arc::downgrade(room), self.clock.clone());
+            state.deadline_task = Some(runtime.spawn(waiting));
+        }
     }
 
     /// Counts something, if there are metrics.
     pub fn record(&self, record: impl FnOnce(&RtcMetrics)) {
-        if let Some(metrics) = self.metrics.get() {
+        if let Some(metrics) = &self.metrics {
             record(metrics);
         }
     }
-
-    fn send(&self, report: Report) -> ReportAnswer {
-        match self.sink.get() {
-            Some(sink) => sink.report(report),
-            // The sender is dropped, which counts as `ReportError::Unavailable`.
-            None => oneshot::channel().1,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Waits for one deadline after another until there is none.
-async fn wait_for_deadlines(plane: Weak<Inner>, clock: Clock) {
-    while let Some(next) = plane.upgrade().and_then(|plane| plane.next_deadline()) {
+/// Returns the next deadline of a room. If there is none, the calling task has to end.
+fn next_deadline(room: &Weak<Room>) -> Option<Duration> {
+    let room = room.upgrade()?;
+    let mut state = room.lock();
+    let next = state.machine.next_deadline();
+    if next.is_none() {
+        state.deadline_task = None;
+    }
+    next
+}
+
+/// Waits for one deadline of a room after another until there is none.
+async fn wait_for_deadlines(plane: Weak<Inner>, room: Weak<Room>, clock: Clock) {
+    while let Some(next) = next_deadline(&room) {
         clock.sleep_until_reading(next).await;
-        if let Some(plane) = plane.upgrade() {
-            plane.call(Machine::tick);
+        if let Some((plane, room)) = plane.upgrade().zip(room.upgrade()) {
+            plane.call_in(&room, Machine::tick);
         }
     }
 }
@@ -277,19 +230,19 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn health(&self) -> Result<(), MediaError> {
-        self.0.call_by_port(|_, _| ())
+        self.0.faults.check_outage(&self.0.clock)
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
-        self.0.call_by_port(|machine, _| machine.participants(room))
+        self.0.call_by_port(room, |machine, _| machine.participants())
     }
 
     async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
-        self.0.call_by_port(|machine, _| machine.participant(room, identity))
+        self.0.call_by_port(room, |machine, _| machine.participant(identity))
     }
 
     async fn remove_participant(&self, room: &NamespacedRoom, sid: &ParticipantSid) -> Result<bool, MediaError> {
-        self.0.call_by_port(|machine, now| machine.remove_participant(room, sid, now))
+        self.0.call_by_port(room, |machine, now| machine.remove_participant(sid, now))
     }
 
     async fn mute_track(
@@ -299,7 +252,7 @@ impl MediaPlane for EmbeddedPlane {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
-        let result = self.0.call_by_port(|machine, now| machine.mute_by_server(room, identity, track, muted, now))?;
+        let result = self.0.call_by_port(room, |machine, now| machine.mute_by_server(identity, track, muted, now))?;
         Ok(match result {
             Ok(track) => MuteOutcome::Done(track),
             Err(MachineError::NoSuchTrack) => MuteOutcome::NoSuchTrack,
@@ -308,7 +261,7 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn send_data(&self, room: &NamespacedRoom, message: ServerData) -> Result<(), MediaError> {
-        self.0.call_by_port(|machine, now| machine.send_server_data(room, message, now))
+        self.0.call_by_port(room, |machine, now| machine.send_server_data(message, now))
     }
 
     async fn set_role(
@@ -317,23 +270,20 @@ impl MediaPlane for EmbeddedPlane {
         identity: &Identity,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        let result = self.0.call_by_port(|machine, now| machine.set_role(room, identity, role, now))?;
-        // The bitrate may be above a new limit already.
-        self.0.watch_deadlines();
-        Ok(result.ok())
+        Ok(self.0.call_by_port(room, |machine, now| machine.set_role(identity, role, now))?.ok())
     }
 
     async fn set_role_of_join(
         &self,
-        _: &NamespacedRoom,
+        room: &NamespacedRoom,
         participant: &Participant,
         role: RoleGrant,
     ) -> Result<Option<Participant>, MediaError> {
-        self.0.call_by_port(|machine, now| machine.set_role_of_join(&participant.sid, role, now))
+        self.0.call_by_port(room, |machine, now| machine.set_role_of_join(&participant.sid, role, now))
     }
 
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError> {
-        self.0.call_by_port(|machine, now| machine.close_room(room, now))
+        self.0.call_by_port(room, Machine::close)
     }
 
     async fn start_egress(
@@ -345,42 +295,46 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        self.0.call_by_port(|machine, _| machine.egress(room, id))
+        self.0.call_by_port(room, |machine, _| machine.egress(id))
     }
 
     async fn stop_egress(&self, room: &NamespacedRoom, id: &EgressId) -> Result<Option<EgressState>, MediaError> {
-        let stopped = self.0.call_by_port(|machine, now| machine.stop_egress(room, id, now))?;
-        self.0.watch_deadlines();
-        Ok(stopped)
+        self.0.call_by_port(room, |machine, now| machine.stop_egress(id, now))
     }
 
     async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
-        let url = self.0.urls.get(request.input_type, self.0.rtmp.get().copied());
-        let (ingress_id, stream_key) = self.0.call_by_port(|machine, _| machine.create_ingress(request))?;
+        let (url, room) = (self.0.urls.get(request.input_type), request.room.clone());
+        let (ingress_id, stream_key) = self.0.call_by_port(&room, |machine, _| machine.create_ingress(request))?;
         Ok(IngressCredentials { ingress_id, url, stream_key })
     }
 
     async fn ingress(&self, known: &KnownIngress) -> Result<Option<IngressState>, MediaError> {
-        self.0.call_by_port(|machine, _| Some(machine.ingress(known)))
+        self.0.call_by_port(&known.room, |machine, _| Some(machine.ingress(known)))
     }
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
-        self.0.call_by_port(|machine, now| machine.delete_ingress(id, now))
+        self.0.faults.check_outage(&self.0.clock)?;
+        if let Some(room) = self.0.common.room_of_endpoint(id) {
+            self.0.call(&room, |machine, now| machine.delete_ingress(id, now));
+        }
+        Ok(())
     }
 
     async fn survey(&self) -> Result<Survey, MediaError> {
-        let survey = |machine: &mut Machine, _| Survey {
-            rooms: machine.occupied_rooms(),
-            // A room without participants is not live on this plane.
-            empty_rooms: Vec::new(),
-            egresses: machine.running_egresses(),
-            ingresses: machine.ingresses(),
-        };
-        self.0.call_by_port(survey)
+        self.0.faults.check_outage(&self.0.clock)?;
+        // A room without participants is not live on this plane, so it is not among the empty ones.
+        let mut survey = Survey::default();
+        for room in self.0.rooms.all() {
+            let state = room.lock();
+            survey.rooms.extend(state.machine.members().iter().next().map(|_| room.name().clone()));
+            survey.egresses.extend(state.machine.running_egresses());
+            survey.ingresses.extend(state.machine.ingresses());
+        }
+        Ok(survey)
     }
 
     async fn inspect_egress(&self, id: &EgressId) -> Option<Value> {
-        self.0.jobs.get()?.inspect(id)
+        self.0.jobs.as_ref()?.inspect(id)
     }
 
     async fn inspect_room(&self, room: &NamespacedRoom) -> Option<Value> {
@@ -392,6 +346,9 @@ impl MediaPlane for EmbeddedPlane {
         room: &NamespacedRoom,
         rules: BTreeMap<RoleName, RoleSubscribe>,
     ) -> Result<(), MediaError> {
-        self.0.call_by_port(|machine, _| machine.set_subscription_rules(room, rules))
+        self.0.call_by_port(room, |machine, _| machine.set_subscription_rules(rules))
     }
 }
+
+#[cfg(test)]
+mod tests;

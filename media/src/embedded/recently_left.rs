@@ -45,3 +45,19 @@ impl RecentlyLeft {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::client::Client;
+    use crate::embedded::machine::tests::{NOW, claims, room};
+
+    #[test]
+    fn what_a_client_said_is_gone_with_it() {
+        let sid: ParticipantSid = "PA_1".parse().unwrap();
+        let participant = LocalParticipant::new(sid.clone(), claims(&room(), "alice", None), NOW);
+        let mut left = RecentlyLeft::default();
+        left.push(participant.with_client(Client::default()));
+        assert!(left.get(&sid).unwrap().client.is_none(), "its tracks, wishes and permissions");
+    }
+}

@@ -1,128 +1,141 @@
-//! A room on the embedded plane: its members, their maximum, and its subscription rules.
+//! A room of the plane: one value with its machine, the channels to its clients' sessions, and the way to its media worker.
+//!
+//! A room is made when it is first used, and leaves the directory under its own lock once nothing is left of it. From then on it
+//! takes nothing: who finds it looks again, and gets a new one. The sessions of its last participants may keep it a while longer.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{Identity, ParticipantSid, Timestamp};
+use conclave_model::NamespacedRoom;
+use conclave_rtc::{Command, Event, EventSink, RoomHandle, Workers};
+use tokio::task::JoinHandle;
 
-use super::error::MachineError;
-use crate::rules::SubscriptionRules;
+use super::common::Common;
+use super::machine::Machine;
+use super::signal::registry::Sessions;
 
-/// A room. The first join opens it; a room without members exists only to keep its rules.
-#[derive(Debug)]
+/// A room of the plane.
 pub(super) struct Room {
-    /// The id of the room as long as it is in memory, as clients see it.
-    pub sid: Box<str>,
-    /// When its first member joined; `None` before.
-    pub opened_at: Option<Timestamp>,
-    members: BTreeMap<Identity, ParticipantSid>,
-    /// Joins that the control plane is being asked about.
-    requested: HashMap<ParticipantSid, Identity>,
-    max_participants: Option<u32>,
-    rules: SubscriptionRules,
+    name: NamespacedRoom,
+    state: Mutex<RoomState>,
+    /// The channels to its clients. Media workers use them without the lock of the state.
+    pub sessions: Sessions,
+    /// The way to the media worker, as long as that has participants of the room.
+    media: Mutex<Option<RoomHandle>>,
 }
 
-impl Default for Room {
-    fn default() -> Self {
-        Self {
-            sid: format!("RM_{}", random_text(12, BASE62)).into(),
-            opened_at: None,
-            members: BTreeMap::new(),
-            requested: HashMap::new(),
-            max_participants: None,
-            rules: SubscriptionRules::default(),
-        }
-    }
+/// What the lock of a room guards.
+pub(super) struct RoomState {
+    pub machine: Machine,
+    /// The task that waits for the machine's deadlines; `None` while there is no deadline.
+    pub deadline_task: Option<JoinHandle<()>>,
+    /// Whether it has left the directory.
+    is_closed: bool,
 }
 
 impl Room {
-    /// Checks whether a participant fits into the room, and returns the member with the same identity, which it replaces.
-    /// The first token with a maximum sets the room's maximum; an encoder has no token.
-    pub fn check_capacity(
-        &mut self,
-        identity: &Identity,
-        max_participants: Option<u32>,
-    ) -> Result<Option<ParticipantSid>, MachineError> {
-        if self.members.is_empty() && self.requested.is_empty() {
-            self.max_participants = None;
-        }
-        self.max_participants = self.max_participants.or(max_participants);
-        let replaced = self.members.get(identity).cloned();
-        if self.is_full_for(identity) { Err(MachineError::RoomFull) } else { Ok(replaced) }
-    }
-
-    /// Returns whether members and requested joins of other identities take all places.
-    pub fn is_full_for(&self, identity: &Identity) -> bool {
-        let others = self.members.keys().chain(self.requested.values()).filter(|other| *other != identity);
-        self.max_participants.is_some_and(|max| others.collect::<BTreeSet<_>>().len() >= max as usize)
-    }
-
-    /// Holds a place while the control plane is asked about a join.
-    pub fn request(&mut self, sid: ParticipantSid, identity: Identity) {
-        self.requested.insert(sid, identity);
-    }
-
-    /// Releases the place of a join that the control plane has decided about.
-    pub fn end_request(&mut self, sid: &ParticipantSid) {
-        self.requested.remove(sid);
-    }
-
-    /// Adds a member, in place of the one with the same identity.
-    pub fn insert_member(&mut self, identity: Identity, sid: ParticipantSid) {
-        self.members.insert(identity, sid);
-    }
-
-    /// Removes a member, unless another join has taken its place.
-    pub fn remove_member(&mut self, identity: &Identity, sid: &ParticipantSid) {
-        if self.members.get(identity) == Some(sid) {
-            self.members.remove(identity);
+    fn new(name: NamespacedRoom, common: &Arc<Common>) -> Self {
+        let machine = Machine::new(name.clone(), Arc::clone(common));
+        Self {
+            name,
+            state: Mutex::new(RoomState { machine, deadline_task: None, is_closed: false }),
+            sessions: Sessions::default(),
+            media: Mutex::default(),
         }
     }
 
-    /// Returns the sids of all members and requested joins.
-    pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
-        self.members.into_values().chain(self.requested.into_keys())
+    /// The name of the room.
+    pub const fn name(&self) -> &NamespacedRoom {
+        &self.name
     }
 
-    /// Returns the sid of the member with this identity.
-    pub fn member(&self, identity: &Identity) -> Option<&ParticipantSid> {
-        self.members.get(identity)
+    /// Locks the room. Meanwhile, the caller may take other locks, but not that of another room, and must not wait.
+    pub fn lock(&self) -> MutexGuard<'_, RoomState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the sids of all members, ordered by identity.
-    pub fn members(&self) -> impl Iterator<Item = &ParticipantSid> {
-        self.members.values()
+    /// Gives the room to a media worker, if there are any.
+    pub fn open_media(&self, workers: Option<&Workers>) {
+        *self.media() = workers.map(|workers| workers.open_room(&self.name));
     }
 
-    pub fn rules(&self) -> &SubscriptionRules {
-        &self.rules
+    /// Takes the room from its media worker.
+    pub fn close_media(&self) {
+        *self.media() = None;
     }
 
-    /// Sets the rules and returns whether they are others than before.
-    pub fn set_rules(&mut self, rules: SubscriptionRules) -> bool {
-        let is_changed = self.rules != rules;
-        self.rules = rules;
-        is_changed
+    /// Sends a command to the media worker, without the lock of the room's state. It is lost if none has the room.
+    pub fn send_command(&self, command: Command) {
+        if let Some(media) = &*self.media() {
+            media.send(command);
+        }
     }
 
-    /// Returns whether the room has neither members nor rules, and so can be dropped.
-    pub fn is_unused(&self) -> bool {
-        self.members.is_empty() && self.requested.is_empty() && self.rules.is_empty()
+    fn media(&self) -> MutexGuard<'_, Option<RoomHandle>> {
+        self.media.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The rooms of the plane. Its lock is held for a look-up or a change; no other lock is taken meanwhile.
+#[derive(Default)]
+pub(super) struct Directory(RwLock<HashMap<NamespacedRoom, Arc<Room>>>);
 
-    #[test]
-    fn a_participant_that_replaces_itself_fits_into_a_full_room() {
-        let mut room = Room::default();
-        let (alice, bob): (Identity, Identity) = ("alice".parse().unwrap(), "bob".parse().unwrap());
-        assert_eq!(room.check_capacity(&alice, Some(1)), Ok(None));
-        room.insert_member(alice.clone(), "PA_1".parse().unwrap());
-        let refused = room.check_capacity(&bob, Some(9));
-        assert_eq!(refused, Err(MachineError::RoomFull), "a later token does not raise the maximum");
-        assert_eq!(room.check_capacity(&alice, Some(1)), Ok(Some("PA_1".parse().unwrap())));
+impl Directory {
+    /// Returns a room that is open.
+    pub fn get(&self, name: &NamespacedRoom) -> Option<Arc<Room>> {
+        self.read().get(name).cloned()
+    }
+
+    /// Calls `run` with an open room and its locked state: with a new room if there is none.
+    pub fn with_open<T>(
+        &self,
+        name: &NamespacedRoom,
+        common: &Arc<Common>,
+        run: impl FnOnce(&Arc<Room>, &mut RoomState) -> T,
+    ) -> T {
+        loop {
+            let known = self.get(name);
+            let room = known.unwrap_or_else(|| {
+                let mut rooms = self.write();
+                Arc::clone(rooms.entry(name.clone()).or_insert_with(|| Arc::new(Room::new(name.clone(), common))))
+            });
+            let mut state = room.lock();
+            // It may have been closed since the look-up.
+            if !state.is_closed {
+                return run(&room, &mut state);
+            }
+        }
+    }
+
+    /// Removes a room of which nothing is left, so that it is closed.
+    pub fn close_if_unused(&self, room: &Room, state: &mut RoomState) {
+        if state.machine.is_unused() && !state.is_closed {
+            state.is_closed = true;
+            self.write().remove(&room.name);
+        }
+    }
+
+    /// Returns all rooms that are open.
+    pub fn all(&self) -> Vec<Arc<Room>> {
+        self.read().values().cloned().collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<NamespacedRoom, Arc<Room>>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<NamespacedRoom, Arc<Room>>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventSink for Directory {
+    /// Passes an event of a media worker to the sessions that it concerns. Called on the worker's thread: it takes no lock that is
+    /// held during a call on a machine, and does not wait.
+    fn handle(&self, event: Event) {
+        let (Event::Peer { room, .. } | Event::Room { room, .. }) = &event;
+        if let Some(room) = self.get(room) {
+            room.sessions.handle_event(event);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Metrics of WebRTC clients and of the media workers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use conclave_rtc::{DropReason, WorkerMetrics};
@@ -20,7 +20,6 @@ pub struct RtcMetrics {
     joins: IntCounterVec,
     first_frame: Histogram,
     excesses: IntCounterVec,
-    workers: Arc<OnceLock<Vec<Arc<WorkerMetrics>>>>,
 }
 
 /// How a client's join ended. Each outcome is a value of the `outcome` label.
@@ -48,11 +47,11 @@ impl JoinOutcome {
 }
 
 impl RtcMetrics {
-    /// Creates the metrics and registers them.
+    /// Creates the metrics, with the counters of these workers, and registers them.
     ///
     /// # Errors
     /// They are registered already.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
+    pub fn new(registry: &Registry, workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let joins = Opts::new("conclave_rtc_joins_total", "Joins of WebRTC clients, by outcome");
         let first_frame = HistogramOpts::new(
             "conclave_rtc_first_frame_seconds",
@@ -66,21 +65,14 @@ impl RtcMetrics {
             joins: IntCounterVec::new(joins, &["outcome"])?,
             first_frame: Histogram::with_opts(first_frame.buckets(BUCKETS.to_vec()))?,
             excesses: IntCounterVec::new(excesses, &["limit"])?,
-            workers: Arc::default(),
         };
         // Shown before there is one.
         Excess::ALL.iter().for_each(|excess| drop(metrics.excesses.with_label_values(&[excess.label()])));
         registry.register(Box::new(metrics.joins.clone()))?;
         registry.register(Box::new(metrics.first_frame.clone()))?;
         registry.register(Box::new(metrics.excesses.clone()))?;
-        registry.register(Box::new(WorkerCollector::new(Arc::clone(&metrics.workers))?))?;
+        registry.register(Box::new(WorkerCollector::new(workers)?))?;
         Ok(metrics)
-    }
-
-    /// Sets the workers, whose counters are shown from now on. Only the first call has an effect.
-    pub(super) fn set_workers(&self, workers: Vec<Arc<WorkerMetrics>>) {
-        // The workers are started once.
-        let _ = self.workers.set(workers);
     }
 
     pub(super) fn record_join(&self, outcome: JoinOutcome) {
@@ -256,11 +248,11 @@ impl WorkerMetric {
 /// Reads the counters of the workers when the metrics are shown.
 struct WorkerCollector {
     descriptions: Vec<Desc>,
-    workers: Arc<OnceLock<Vec<Arc<WorkerMetrics>>>>,
+    workers: Vec<Arc<WorkerMetrics>>,
 }
 
 impl WorkerCollector {
-    fn new(workers: Arc<OnceLock<Vec<Arc<WorkerMetrics>>>>) -> Result<Self, Error> {
+    fn new(workers: Vec<Arc<WorkerMetrics>>) -> Result<Self, Error> {
         let describe = |metric: &WorkerMetric| {
             let labels = metric.labels().into_iter().map(str::to_owned).collect();
             Desc::new(metric.name.to_owned(), metric.help.to_owned(), labels, [].into())
@@ -275,9 +267,8 @@ impl Collector for WorkerCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let workers = self.workers.get().map(Vec::as_slice).unwrap_or_default();
         // The names and labels were accepted when the metrics were described.
-        WORKER_METRICS.iter().filter_map(|metric| metric.collect(workers).ok()).flatten().collect()
+        WORKER_METRICS.iter().filter_map(|metric| metric.collect(&self.workers).ok()).flatten().collect()
     }
 }
 
@@ -290,16 +281,13 @@ mod tests {
     #[test]
     fn the_numbers_of_each_worker_are_shown_in_the_units_of_prometheus() {
         let registry = Registry::new();
-        let metrics = RtcMetrics::new(&registry).unwrap();
         let text = || TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
-        assert!(!text().contains("conclave_rtc_packets_total"), "there are no workers yet");
-
         let workers: Vec<Arc<WorkerMetrics>> = vec![Arc::default(), Arc::default()];
         workers[1].busy_microseconds.store(1_500_000, Ordering::Relaxed);
         workers[1].sent_loss.store(50_000, Ordering::Relaxed);
         workers[0].received_packets.store(7, Ordering::Relaxed);
         workers[1].dropped(DropReason::Muted).store(3, Ordering::Relaxed);
-        metrics.set_workers(workers);
+        let metrics = RtcMetrics::new(&registry, workers).unwrap();
         for reason in DropReason::ALL {
             let line = format!("conclave_rtc_dropped_packets_total{{reason=\"{}\",worker=\"0\"}} 0", reason.label());
             assert!(text().lines().any(|shown| shown == line), "{line} is not shown");

@@ -7,16 +7,20 @@ use std::time::Duration;
 
 use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::ingress::{IngressState, StreamKeyHash};
-use conclave_model::participant::{Participant, Track};
-use conclave_model::{EgressId, Identity, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid};
+use conclave_model::participant::{Participant, ParticipantState, Track};
+use conclave_model::{
+    EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid,
+};
 
 use super::error::MachineError;
 use super::inbox::InboxEntry;
+use super::local_participant::ShownParticipant;
 use super::machine::Machine;
 use super::machine::ingress::EncoderConnection;
 use super::plane::{EmbeddedPlane, Inner, await_answers};
 use super::publish::NewTrack;
 use super::refresh::token_expiry;
+use super::room::Room;
 use crate::port::{ReportAnswer, ReportError};
 use crate::redact::redact_urls;
 use crate::token::TokenError;
@@ -109,12 +113,6 @@ pub struct ClientView {
 }
 
 impl EmbeddedPlane {
-    /// Lets clients that join from now on simulate failures of the server, and keeps what the sandbox shows of participants.
-    pub fn enable_sandbox(&self) {
-        self.inner().simulations.get_or_init(|| ());
-        self.inner().call(|machine, _| machine.enable_sandbox());
-    }
-
     /// Joins a room.
     ///
     /// # Errors
@@ -122,10 +120,11 @@ impl EmbeddedPlane {
     pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
         let claims = self.inner().signer.verify(token, self.inner().clock.now()).map_err(SandboxError::BadToken)?;
         let (identity, room, role) = (claims.identity.clone(), claims.room.split().1, claims.role());
-        let (sid, answers) = self.inner().call(|machine, now| machine.begin_join(claims, now));
+        let name = claims.room.clone();
+        let (entered, sid, answers) = self.inner().enter(&name, |machine, now| machine.begin_join(claims, now));
         let sid = sid?;
         // In a spawned task, so that the join is completed or aborted even if the caller disconnects.
-        let concluded = tokio::spawn(conclude_join(Arc::clone(self.inner()), sid.clone(), answers));
+        let concluded = tokio::spawn(conclude_join(Arc::clone(self.inner()), entered, sid.clone(), answers));
         concluded.await.map_err(|_| SandboxError::Unavailable)??;
         Ok(JoinAccepted { sid, identity, room, role })
     }
@@ -135,7 +134,7 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`, `Forbidden`, or what the control plane answered.
     pub async fn publish(&self, sid: &ParticipantSid, track: NewTrack) -> Result<Track, SandboxError> {
-        self.call(|machine, now| machine.publish(sid, track, now)).await
+        self.call(sid, |machine, now| machine.publish(sid, track, now)).await
     }
 
     /// Ends a track.
@@ -143,7 +142,7 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
     pub async fn unpublish(&self, sid: &ParticipantSid, track: &TrackSid) -> Result<(), SandboxError> {
-        self.call(|machine, now| machine.unpublish(sid, track, now)).await
+        self.call(sid, |machine, now| machine.unpublish(sid, track, now)).await
     }
 
     /// Mutes or unmutes a track as its publisher.
@@ -151,7 +150,7 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`, `NoSuchTrack`, or what the control plane answered.
     pub async fn mute(&self, sid: &ParticipantSid, track: &TrackSid, muted: bool) -> Result<Track, SandboxError> {
-        self.call(|machine, now| machine.mute(sid, track, muted, now)).await
+        self.call(sid, |machine, now| machine.mute(sid, track, muted, now)).await
     }
 
     /// Sends data to all other participants of the room that may subscribe.
@@ -164,7 +163,7 @@ impl EmbeddedPlane {
         data: Vec<u8>,
         topic: Option<&str>,
     ) -> Result<(), SandboxError> {
-        self.call(|machine, now| machine.send_data(sid, data, topic, now)).await
+        self.call(sid, |machine, now| machine.send_data(sid, data, topic, now)).await
     }
 
     /// Sets the measured bitrate of a participant, in kilobits per second.
@@ -172,10 +171,7 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`, or what the control plane answered.
     pub async fn set_bitrate(&self, sid: &ParticipantSid, kbps: u32) -> Result<(), SandboxError> {
-        let (result, answers) = self.inner().call(|machine, now| machine.set_bitrate(sid, kbps, now));
-        self.inner().watch_deadlines();
-        result?;
-        Ok(await_answers(answers).await?)
+        self.call(sid, |machine, now| machine.set_bitrate(sid, kbps, now)).await
     }
 
     /// Leaves, or loses the connection if the leave is not `clean`.
@@ -183,7 +179,7 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`, or what the control plane answered; the participant has left in any case.
     pub async fn leave(&self, sid: &ParticipantSid, clean: bool) -> Result<(), SandboxError> {
-        self.call(|machine, now| machine.leave(sid, clean, now)).await
+        self.call(sid, |machine, now| machine.leave(sid, clean, now)).await
     }
 
     /// Sets the status of a recording or a broadcast, and returns its state afterwards. A status that it cannot change to is
@@ -198,8 +194,9 @@ impl EmbeddedPlane {
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
         let error = error.map(|error| redact_urls(&error));
-        let (state, answers) = self.inner().call(|machine, now| machine.set_egress_status(id, status, error, now));
-        self.inner().watch_deadlines();
+        let room = self.inner().common.room_of_egress(id).ok_or(SandboxError::NoSuchEgress)?;
+        let (state, answers) =
+            self.inner().call(&room, |machine, now| machine.set_egress_status(id, status, error, now));
         let state = state.ok_or(SandboxError::NoSuchEgress)?;
         await_answers(answers).await?;
         Ok(state)
@@ -211,12 +208,13 @@ impl EmbeddedPlane {
     /// `NoSuchIngress`, or the errors of a join.
     pub async fn connect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        let (connection, answers) = self.inner().call(|machine, now| machine.begin_connect(&key, now));
+        let name = self.inner().room_of_key(&key)?;
+        let (room, connection, answers) = self.inner().enter(&name, |machine, now| machine.begin_connect(&key, now));
         match connection? {
             EncoderConnection::AlreadyConnected(state) => Ok(state),
             EncoderConnection::Joining(sid) => {
                 // In a spawned task, as every join.
-                let connected = tokio::spawn(conclude_encoder(Arc::clone(self.inner()), sid, answers));
+                let connected = tokio::spawn(conclude_encoder(Arc::clone(self.inner()), room, sid, answers));
                 connected.await.map_err(|_| SandboxError::Unavailable)?
             }
         }
@@ -228,18 +226,19 @@ impl EmbeddedPlane {
     /// `NoSuchIngress`, or what the control plane answered; the encoder has disconnected in any case.
     pub async fn disconnect_encoder(&self, stream_key: &str) -> Result<IngressState, SandboxError> {
         let key = StreamKeyHash::from_key(stream_key);
-        self.call(|machine, now| machine.disconnect_encoder(&key, now)).await
+        let room = self.inner().room_of_key(&key)?;
+        self.call_room(&room, |machine, now| machine.disconnect_encoder(&key, now)).await
     }
 
     /// Lets all calls of the control plane fail for a duration from now on; zero ends an outage. Participants stay connected,
     /// and what they do is reported.
     pub fn simulate_outage(&self, duration: Duration) {
-        self.inner().simulate_outage(duration);
+        self.inner().faults.simulate_outage(&self.inner().clock, duration);
     }
 
     /// Drops the next reports, so that the control plane does not receive them. A dropped report of a join counts as accepted.
     pub fn drop_reports(&self, count: u32) {
-        self.inner().drop_reports(count);
+        self.inner().faults.drop_reports(count);
     }
 
     /// Returns the state of a participant's client, also for a while after it has left.
@@ -247,24 +246,34 @@ impl EmbeddedPlane {
     /// # Errors
     /// `NoSuchParticipant`.
     pub async fn view(&self, sid: &ParticipantSid) -> Result<ClientView, SandboxError> {
-        let (read, _) = self.inner().call(|machine, now| {
-            let local = machine.active_or_left(sid)?;
-            let (claims, inbox) = (local.claims(), local.inbox.entries());
-            let expires_at = token_expiry(&claims, local.is_active(), now);
-            let participant = local.participant().clone();
-            Ok::<_, MachineError>((participant, claims, expires_at, inbox, machine.subscriptions(sid), now))
-        });
-        let (participant, claims, expires_at, inbox, subscriptions, now) = read?;
-        let refreshed = self.inner().signer.refresh(&claims, expires_at, now).map_err(SandboxError::BadToken)?;
-        Ok(ClientView { participant, token: refreshed.token, inbox, subscriptions })
+        let read = |machine: &mut Machine, now| (machine.active_or_left(sid), machine.subscriptions(sid), now);
+        let ((shown, subscriptions, now), _) = self.inner().call(&self.room_of(sid)?, read);
+        let ShownParticipant { participant, claims, inbox } = shown?;
+        let is_connected = participant.state == ParticipantState::Active;
+        let refreshed = self.inner().signer.refresh(&claims, token_expiry(&claims, is_connected, now), now);
+        let token = refreshed.map_err(SandboxError::BadToken)?.token;
+        Ok(ClientView { participant, token, inbox, subscriptions })
     }
 
-    /// Makes a call on the machine and awaits the answers to the reports that it caused.
+    fn room_of(&self, sid: &ParticipantSid) -> Result<NamespacedRoom, SandboxError> {
+        self.inner().common.room_of(sid).ok_or(SandboxError::NoSuchParticipant)
+    }
+
+    /// Makes a call on the room of a participant and awaits the answers to the reports that it caused.
     async fn call<T>(
         &self,
+        sid: &ParticipantSid,
         call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
     ) -> Result<T, SandboxError> {
-        let (result, answers) = self.inner().call(call);
+        self.call_room(&self.room_of(sid)?, call).await
+    }
+
+    async fn call_room<T>(
+        &self,
+        room: &NamespacedRoom,
+        call: impl FnOnce(&mut Machine, Timestamp) -> Result<T, MachineError>,
+    ) -> Result<T, SandboxError> {
+        let (result, answers) = self.inner().call(room, call);
         let value = result?;
         await_answers(answers).await?;
         Ok(value)
@@ -283,11 +292,12 @@ pub(super) async fn await_join_answer(mut answers: Vec<ReportAnswer>) -> Result<
 /// Completes or aborts a join as the control plane decides.
 pub(super) async fn conclude_join(
     inner: Arc<Inner>,
+    room: Arc<Room>,
     sid: ParticipantSid,
     answers: Vec<ReportAnswer>,
 ) -> Result<(), ReportError> {
     let accepted = await_join_answer(answers).await;
-    inner.call(|machine, now| match accepted {
+    inner.call_in(&room, |machine, now| match accepted {
         Ok(()) => machine.complete_join(&sid, now),
         Err(_) => machine.abort_join(&sid, now),
     });
@@ -297,14 +307,15 @@ pub(super) async fn conclude_join(
 /// Completes or aborts the join of an encoder, which publishes once it has joined.
 async fn conclude_encoder(
     inner: Arc<Inner>,
+    room: Arc<Room>,
     sid: ParticipantSid,
     answers: Vec<ReportAnswer>,
 ) -> Result<IngressState, SandboxError> {
     if let Err(error) = await_join_answer(answers).await {
-        inner.call(|machine, now| machine.abort_join(&sid, now));
+        inner.call_in(&room, |machine, now| machine.abort_join(&sid, now));
         return Err(error.into());
     }
-    let (connected, answers) = inner.call(|machine, now| machine.complete_connect(&sid, now));
+    let (connected, answers) = inner.call_in(&room, |machine, now| machine.complete_connect(&sid, now));
     let state = connected?;
     await_answers(answers).await?;
     Ok(state)

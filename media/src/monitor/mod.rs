@@ -230,6 +230,7 @@ mod tests {
 
     use super::*;
     use crate::embedded::EmbeddedPlane;
+    use crate::port::ReportInlet;
     use crate::token::TokenSigner;
 
     const OUTAGE: Duration = Duration::from_secs(60);
@@ -247,7 +248,8 @@ mod tests {
             let clock = Clock::manual(Timestamp::from_millis(0));
             let signer = Arc::new(TokenSigner::new("key", &conclave_model::Secret::new("secret")));
             let metrics = MediaMetrics::new(&prometheus::Registry::new()).unwrap();
-            let plane = EmbeddedPlane::new(clock.clone(), signer, "ws://localhost");
+            let reports = Arc::new(ReportInlet::default());
+            let plane = EmbeddedPlane::builder(clock.clone(), signer, "ws://localhost", reports).build();
             let monitored = MonitoredPlane::new(Arc::new(plane.clone()), clock.clone(), metrics, circuit);
             let (sender, recoveries) = mpsc::unbounded_channel();
             monitored.spawn_health_watch(move || {

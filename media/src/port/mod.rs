@@ -20,7 +20,7 @@ use conclave_model::{
 use crate::token::Grants;
 
 pub use ingress::{IngressCredentials, IngressRequest, KnownIngress};
-pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
+pub use report::{MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink};
 
 /// A media plane. Calls can be repeated wherever an operation of the API can be. They never change a record: what they cause is
 /// reported, like everything else.

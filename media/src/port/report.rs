@@ -1,5 +1,7 @@
 //! Reports: what a media plane tells the control plane.
 
+use std::sync::{Arc, OnceLock};
+
 use conclave_model::egress::EgressState;
 use conclave_model::event::{ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::ingress::IngressState;
@@ -133,4 +135,27 @@ pub trait ReportSink: Send + Sync + 'static {
     /// Accepts a report without waiting. Reports of one room are handled in the order of these calls. A plane therefore
     /// calls this while it holds the lock that orders its events, and awaits the answer after it has released the lock.
     fn report(&self, report: Report) -> ReportAnswer;
+}
+
+/// Takes the reports for a control plane that is started after the media plane. Clones share it.
+#[derive(Clone, Default)]
+pub struct ReportInlet(Arc<OnceLock<Arc<dyn ReportSink>>>);
+
+impl ReportInlet {
+    /// Connects the control plane. Until then, reports count as refused, so that no participant can join. Only the first call has
+    /// an effect.
+    pub fn connect(&self, sink: Arc<dyn ReportSink>) {
+        // There is one control plane.
+        let _ = self.0.set(sink);
+    }
+}
+
+impl ReportSink for ReportInlet {
+    fn report(&self, report: Report) -> ReportAnswer {
+        match self.0.get() {
+            Some(sink) => sink.report(report),
+            // The sender is dropped, which counts as `ReportError::Unavailable`.
+            None => oneshot::channel().1,
+        }
+    }
 }

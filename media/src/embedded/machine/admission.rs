@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_model::{ParticipantSid, Timestamp};
 
 use super::{Deadline, Machine, unused_id};
 use crate::embedded::client::Client;
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::room::Room;
 use crate::port::MediaEvent;
 use crate::token::Claims;
 
@@ -27,26 +26,24 @@ impl Machine {
         client: Client,
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
-        let room = self.rooms.entry(claims.room.clone()).or_default();
-        room.check_capacity(&claims.identity, claims.max_participants())?;
+        self.members.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
-        room.request(sid.clone(), claims.identity.clone());
+        self.members.request(sid.clone(), claims.identity.clone());
         let joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
         let participant = Box::new(joining.as_active());
-        self.report(&joining.room, now, MediaEvent::JoinRequested { participant, reserves_seat: true });
-        self.participants.insert(sid.clone(), joining);
+        self.report(now, MediaEvent::JoinRequested { participant, reserves_seat: true });
+        self.insert(joining);
         Ok(sid)
     }
 
     /// Asks the control plane whether a client could join now, without joining.
     pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
-        if self.rooms.get(&claims.room).is_some_and(|room| room.is_full_for(&claims.identity)) {
+        if self.members.is_full_for(&claims.identity) {
             return Err(MachineError::RoomFull);
         }
         let sid = unused_id("PA_", |sid| self.participants.contains_key(sid));
-        let (room, probe) = (claims.room.clone(), LocalParticipant::new(sid, claims, now));
-        let participant = Box::new(probe.as_active());
-        self.report(&room, now, MediaEvent::JoinRequested { participant, reserves_seat: false });
+        let participant = Box::new(LocalParticipant::new(sid, claims, now).as_active());
+        self.report(now, MediaEvent::JoinRequested { participant, reserves_seat: false });
         Ok(())
     }
 
@@ -55,12 +52,11 @@ impl Machine {
     pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
         let joining = self.participants.get_mut(sid).ok_or(MachineError::NoSuchParticipant)?;
         joining.admit();
-        let (name, identity) = (joining.room.clone(), joining.identity().clone());
-        let room = self.rooms.entry(name).or_default();
-        room.end_request(sid);
-        room.opened_at.get_or_insert(now);
-        let replaced = room.member(&identity).cloned();
-        room.insert_member(identity, sid.clone());
+        let identity = joining.identity().clone();
+        self.members.end_request(sid);
+        self.members.opened_at.get_or_insert(now);
+        let replaced = self.members.get(&identity).cloned();
+        self.members.insert(identity, sid.clone());
         if let Some(old) = replaced {
             self.remove(&old, true, DisconnectCause::Replaced, now);
         }
@@ -70,9 +66,10 @@ impl Machine {
 
     /// Drops a join that the control plane has refused, or could not be asked about.
     pub fn cancel_request(&mut self, sid: &ParticipantSid) {
-        self.ingresses.detach(sid);
+        self.endpoints.detach(sid);
+        self.common.forget(sid);
         if let Some(joining) = self.participants.remove(sid) {
-            self.release_seat(&joining.room, joining.identity(), sid);
+            self.release_seat(joining.identity(), sid);
         }
     }
 
@@ -83,9 +80,9 @@ impl Machine {
             return false;
         };
         joined.is_reported = true;
-        let (room, participant) = (joined.room.clone(), Box::new(joined.as_active()));
+        let participant = Box::new(joined.as_active());
         self.clear_join_deadline(sid);
-        self.report(&room, now, MediaEvent::ParticipantJoined(participant));
+        self.report(now, MediaEvent::ParticipantJoined(participant));
         true
     }
 
@@ -123,10 +120,5 @@ impl Machine {
             client.join_deadline = Some(at);
             self.deadlines.insert((at, Deadline::Join(sid.clone())));
         }
-    }
-
-    /// Returns a room with members.
-    pub fn room(&self, name: &NamespacedRoom) -> Option<&Room> {
-        self.rooms.get(name)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_egress::{Attendee, AttendeeTrack, JobEvent};
 use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, EgressStatus};
 use conclave_model::participant::{Track, TrackKind};
-use conclave_model::{EgressId, NamespacedRoom, Timestamp, TrackSid};
+use conclave_model::{EgressId, Timestamp, TrackSid};
 use conclave_rtc::{Codec, PeerCommand};
 
 use super::{Machine, unused_id};
@@ -13,26 +13,17 @@ use crate::embedded::attendance::Attendance;
 use crate::embedded::effect::{Effect, JobEffect};
 use crate::embedded::egress::Egress;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::room::Room;
 
 impl Machine {
     /// Returns an id for a new egress.
     pub fn unused_egress_id(&self) -> EgressId {
-        unused_id("EG_", |id| self.egresses.contains(id))
+        unused_id("EG_", |id| self.common.knows_egress(id))
     }
 
     /// Records an egress that was started with ffmpeg, and lets it know who attends.
-    pub fn begin_job(
-        &mut self,
-        id: EgressId,
-        room: &NamespacedRoom,
-        source: EgressSource,
-        now: Timestamp,
-    ) -> EgressState {
-        let egress = Egress::with_job(id, room.clone(), Attendance::new(source), now);
-        let state = egress.state.clone();
-        self.egresses.insert(egress);
-        self.note_change(room);
+    pub fn begin_job(&mut self, id: EgressId, source: EgressSource, now: Timestamp) -> EgressState {
+        let state = self.insert_egress(Egress::with_job(id, self.name.clone(), Attendance::new(source), now));
+        self.note_change();
         state
     }
 
@@ -48,37 +39,28 @@ impl Machine {
         self.advance_egress(id, status, error, now);
     }
 
-    /// Returns whether a participant of a room has a client of its own, so that there is something to record.
-    pub fn has_real_participants(&self, room: &NamespacedRoom) -> bool {
-        let members = self.rooms.get(room).into_iter().flat_map(Room::members);
-        members.filter_map(|sid| self.participants.get(sid)).any(|participant| participant.client.is_some())
-    }
-
-    /// Returns the codec of a track that is published in a room.
-    pub fn codec_of(&self, room: &NamespacedRoom, track: &TrackSid) -> Option<Codec> {
-        let mut tracks = self.active_in(room).filter(|local| !local.grants.hidden).flat_map(recordable);
+    /// Returns the codec of a track that is published.
+    pub fn codec_of(&self, track: &TrackSid) -> Option<Codec> {
+        let mut tracks = self.active_members().filter(|local| !local.grants.hidden).flat_map(recordable);
         tracks.find(|known| known.sid == *track).map(|known| known.codec)
     }
 
-    /// Notes that the participants of a room, or their tracks, have changed, so that its egresses follow.
-    pub(super) fn note_change(&mut self, room: &NamespacedRoom) {
-        if self.egresses.has_jobs() {
-            self.changed_rooms.insert(room.clone());
-        }
+    /// Notes that the participants, or their tracks, have changed, so that the egresses follow.
+    pub(super) fn note_change(&mut self) {
+        self.is_changed = true;
     }
 
-    /// Lets the egresses of changed rooms know who attends, and gives them the tracks that they need.
+    /// Lets the egresses know of a change of who attends, and gives them the tracks that they need.
     pub(super) fn follow_changes(&mut self) {
-        for room in std::mem::take(&mut self.changed_rooms) {
-            let running = self.egresses.running().filter(|egress| egress.room == room && egress.job.is_some());
-            let ids: Vec<_> = running.map(|egress| egress.state.egress_id.clone()).collect();
-            ids.iter().for_each(|id| self.follow_changes_in(&room, id));
+        if std::mem::take(&mut self.is_changed) {
+            let ids: Vec<_> = self.egresses.keys().cloned().collect();
+            ids.iter().for_each(|id| self.follow_change(id));
         }
     }
 
-    fn follow_changes_in(&mut self, room: &NamespacedRoom, id: &EgressId) {
+    fn follow_change(&mut self, id: &EgressId) {
         let Some(job) = self.egresses.get(id).and_then(|egress| egress.job.as_ref()) else { return };
-        let (attendees, is_room_empty) = (self.attendees(room, &job.source), self.active_in(room).next().is_none());
+        let (attendees, is_room_empty) = (self.attendees(&job.source), self.active_members().next().is_none());
         let Some(job) = self.egresses.get_mut(id).and_then(|egress| egress.job.as_mut()) else { return };
         let was_empty = std::mem::replace(&mut job.is_room_empty, is_room_empty);
         if std::mem::replace(&mut job.was_told, true) && job.attendees == attendees && was_empty == is_room_empty {
@@ -93,7 +75,7 @@ impl Machine {
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (attached.into_iter().collect(), wanted.into_iter().collect());
         for (track, peer) in before.difference(&after).cloned() {
-            self.command(room, PeerCommand::DetachRecorder { track, egress: id.clone() }.for_peer(peer));
+            self.command(&peer, PeerCommand::DetachRecorder { track, egress: id.clone() });
         }
         for (track, peer) in after.difference(&before).cloned() {
             self.effects.push(Effect::Job { egress: id.clone(), effect: JobEffect::Attach { peer, track } });
@@ -103,16 +85,15 @@ impl Machine {
     /// Takes all tracks from an egress that ends.
     fn detach_all(&mut self, id: &EgressId) {
         let Some(egress) = self.egresses.get_mut(id) else { return };
-        let room = egress.room.clone();
         let attached = egress.job.as_mut().map(|job| std::mem::take(&mut job.attached)).unwrap_or_default();
         for (track, peer) in attached {
-            self.command(&room, PeerCommand::DetachRecorder { track, egress: id.clone() }.for_peer(peer));
+            self.command(&peer, PeerCommand::DetachRecorder { track, egress: id.clone() });
         }
     }
 
-    /// Returns the participants of a room that an egress contains, with their tracks. Hidden ones are not recorded.
-    fn attendees(&self, room: &NamespacedRoom, source: &EgressSource) -> Vec<Attendee> {
-        let visible = self.active_in(room).filter(|local| !local.grants.hidden);
+    /// Returns the participants that an egress contains, with their tracks. Hidden ones are not recorded.
+    fn attendees(&self, source: &EgressSource) -> Vec<Attendee> {
+        let visible = self.active_members().filter(|local| !local.grants.hidden);
         let attendees = visible.map(|local| Attendee {
             sid: local.sid().clone(),
             identity: local.identity().clone(),

@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
+use conclave_model::{ParticipantSid, TrackSid};
 use conclave_rtc::PeerCommand;
 
 use super::Machine;
 use crate::embedded::client::{Audience, PublisherPermission, Scope, SubscriptionChanges};
 use crate::embedded::effect::ClientNotice;
 use crate::embedded::local_participant::LocalParticipant;
-use crate::embedded::room::Room;
+use crate::embedded::members::Members;
 
 impl Machine {
     /// Sets what the client of a participant wants to receive, and updates what is forwarded to it.
@@ -22,18 +22,18 @@ impl Machine {
         }
     }
 
-    /// Returns those of some tracks that no participant of a room publishes.
-    pub fn unpublished<'a>(&self, room: &NamespacedRoom, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
-        let published = self.active_in(room).flat_map(|publisher| &publisher.participant().tracks);
+    /// Returns those of some tracks that no participant publishes.
+    pub fn unpublished<'a>(&self, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
+        let published = self.active_members().flat_map(|publisher| &publisher.participant().tracks);
         let published: HashSet<_> = published.map(|track| &track.sid).collect();
         tracks.iter().filter(|track| !published.contains(track)).collect()
     }
 
     /// Withdraws the wish of a client for a track that is not published. Returns whether there was one.
     pub fn withdraw_wish(&mut self, sid: &ParticipantSid, track: &TrackSid) -> bool {
-        let Ok(room) = self.present(sid).map(|local| local.room.clone()) else { return false };
-        let is_published = self.unpublished(&room, std::slice::from_ref(track)).is_empty();
-        let client = self.participants.get_mut(sid).and_then(|local| local.client.as_mut());
+        let is_published = self.unpublished(std::slice::from_ref(track)).is_empty();
+        let local = self.participants.get_mut(sid).filter(|local| local.is_present());
+        let client = local.and_then(|local| local.client.as_mut());
         client.is_some_and(|client| !is_published && client.subscriptions.withdraw(track))
     }
 
@@ -59,43 +59,31 @@ impl Machine {
         self.refresh(sid, Scope::All);
     }
 
-    /// Updates to whom the tracks of a participant are forwarded.
-    pub(super) fn refresh_publisher(&mut self, sid: &ParticipantSid) {
-        if let Some(room) = self.participants.get(sid).map(|publisher| publisher.room.clone()) {
-            self.refresh_receivers_of(&room, sid);
-        }
-    }
-
     /// Updates to whom the tracks of a publisher are forwarded, who may have left.
-    pub(super) fn refresh_receivers_of(&mut self, room: &NamespacedRoom, publisher: &ParticipantSid) {
-        for receiver in self.members_of(room) {
-            self.refresh(&receiver, Scope::Publisher(publisher));
-        }
+    pub(super) fn refresh_publisher(&mut self, publisher: &ParticipantSid) {
+        self.for_members(|machine, receiver| machine.refresh(receiver, Scope::Publisher(publisher)));
     }
 
-    /// Updates what is forwarded in a room.
-    pub(super) fn refresh_room(&mut self, room: &NamespacedRoom) {
-        for receiver in self.members_of(room) {
-            self.refresh(&receiver, Scope::All);
-        }
+    /// Updates what is forwarded in the room.
+    pub(super) fn refresh_room(&mut self) {
+        self.for_members(Self::refresh_receiver);
     }
 
-    /// Commands the media worker of a room what its participants may do now.
-    pub(super) fn refresh_permissions(&mut self, room: &NamespacedRoom) {
-        for peer in self.members_of(room) {
-            self.refresh_permissions_of(&peer, room);
-        }
+    /// Commands the media worker what the participants may do now.
+    pub(super) fn refresh_permissions(&mut self) {
+        self.for_members(Self::refresh_permissions_of);
     }
 
-    /// Commands the media worker of a room what a participant may do now.
-    pub(super) fn refresh_permissions_of(&mut self, sid: &ParticipantSid, room: &NamespacedRoom) {
+    /// Commands the media worker what a participant may do now.
+    pub(super) fn refresh_permissions_of(&mut self, sid: &ParticipantSid) {
         if let Some(permissions) = self.peer_permissions(sid) {
-            self.command_if_client(sid, room, PeerCommand::SetPermissions(permissions).for_peer(sid.clone()));
+            self.command_if_client(sid, PeerCommand::SetPermissions(permissions));
         }
     }
 
-    fn members_of(&self, room: &NamespacedRoom) -> Vec<ParticipantSid> {
-        self.rooms.get(room).map(|room| room.members().cloned().collect()).unwrap_or_default()
+    fn for_members(&mut self, mut call: impl FnMut(&mut Self, &ParticipantSid)) {
+        let members: Vec<_> = self.members.iter().cloned().collect();
+        members.iter().for_each(|member| call(self, member));
     }
 
     /// Updates what is forwarded to a participant, of some tracks.
@@ -104,21 +92,20 @@ impl Machine {
         let Some(local) = self.participants.get_mut(receiver) else { return };
         let Some(client) = local.client.as_mut() else { return };
         let changes = client.subscriptions.apply(scope, &decided);
-        let room = local.room.clone();
-        self.carry_out(&room, receiver, changes);
+        self.carry_out(receiver, changes);
     }
 
     /// Decides about each of some tracks whether it is forwarded to a participant.
     fn decide(&self, receiver: &ParticipantSid, scope: Scope<'_>) -> HashMap<TrackSid, (ParticipantSid, Audience)> {
         let mut decided = HashMap::new();
         let Some(local) = self.participants.get(receiver).filter(|p| p.is_present()) else { return decided };
-        let (Some(client), Some(room)) = (&local.client, self.rooms.get(&local.room)) else { return decided };
-        let publishers = self.active_in(&local.room).filter(|p| scope.may_include(p.sid()));
+        let Some(client) = &local.client else { return decided };
+        let publishers = self.active_members().filter(|p| scope.may_include(p.sid()));
         for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {
             let tracks = publisher.participant().tracks.iter();
             for track in tracks.filter(|track| scope.includes(publisher.sid(), &track.sid)) {
                 let audience = match client.subscriptions.wants(&track.sid) {
-                    true if may_receive(room, local, publisher, &track.sid) => Audience::Subscribed,
+                    true if may_receive(&self.members, local, publisher, &track.sid) => Audience::Subscribed,
                     true if local.grants.can_subscribe => Audience::Denied,
                     _ => Audience::Unwanted,
                 };
@@ -128,17 +115,17 @@ impl Machine {
         decided
     }
 
-    fn carry_out(&mut self, room: &NamespacedRoom, receiver: &ParticipantSid, changes: SubscriptionChanges) {
+    fn carry_out(&mut self, receiver: &ParticipantSid, changes: SubscriptionChanges) {
         for (track, publisher, is_allowed) in changes.permissions {
             self.notify(receiver, ClientNotice::SubscriptionPermission { publisher, track, is_allowed });
         }
         for track in changes.unsubscribed {
-            self.command(room, PeerCommand::Unsubscribe { track }.for_peer(receiver.clone()));
+            self.command(receiver, PeerCommand::Unsubscribe { track });
         }
         for (track, publisher) in changes.subscribed {
             // A participant of the sandbox sends no packets.
             if self.participants.get(&publisher).is_some_and(|publisher| publisher.client.is_some()) {
-                self.command(room, PeerCommand::Subscribe { track }.for_peer(receiver.clone()));
+                self.command(receiver, PeerCommand::Subscribe { track });
             }
         }
     }
@@ -146,7 +133,7 @@ impl Machine {
 
 /// Returns whether a participant may receive a track of another one that it sees.
 pub(super) fn may_receive(
-    room: &Room,
+    room: &Members,
     receiver: &LocalParticipant,
     publisher: &LocalParticipant,
     track: &TrackSid,

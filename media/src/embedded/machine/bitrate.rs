@@ -41,9 +41,9 @@ impl Machine {
             max_kbps: change.max_kbps,
             track: publisher.only_track(),
         };
-        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
+        let participant = publisher.to_ref();
         self.deadlines.remove(&(deadline, Deadline::Bitrate(sid.clone())));
-        self.report(&room, now, MediaEvent::PublishLimit { participant, limit });
+        self.report(now, MediaEvent::PublishLimit { participant, limit });
     }
 
     pub(super) fn cancel_bitrate_deadline(&mut self, participant: &LocalParticipant) {

@@ -2,7 +2,7 @@
 //! media connects, publishing once its tracks are published, and inactive or failed after it has left.
 
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_model::{Identity, ParticipantSid, Timestamp};
 
 use super::Machine;
 use super::ingress::encoder_claims;
@@ -19,14 +19,12 @@ pub(in crate::embedded) struct EncoderJoin {
     pub sid: ParticipantSid,
     /// The identity of its endpoint.
     pub identity: Identity,
-    /// The room of its endpoint.
-    pub room: NamespacedRoom,
 }
 
 impl Machine {
     /// Returns the endpoint with this stream key, if an encoder that speaks this protocol may connect to it.
     pub fn vacant_endpoint(&self, key: &StreamKeyHash, input: InputType) -> Result<&IngressEndpoint, MachineError> {
-        let endpoint = self.ingresses.get_by_key(key).filter(|endpoint| endpoint.known.input_type == input);
+        let endpoint = self.endpoints.get_by_key(key).filter(|endpoint| endpoint.known.input_type == input);
         let endpoint = endpoint.ok_or(MachineError::NoSuchIngress)?;
         if endpoint.encoder.is_some() { Err(MachineError::EncoderConnected) } else { Ok(endpoint) }
     }
@@ -39,10 +37,10 @@ impl Machine {
         now: Timestamp,
     ) -> Result<EncoderJoin, MachineError> {
         let known = self.vacant_endpoint(key, input)?.known.clone();
-        let (id, identity, room) = (known.ingress_id.clone(), known.identity.clone(), known.room.clone());
+        let (id, identity) = (known.ingress_id.clone(), known.identity.clone());
         let sid = self.request_join(encoder_claims(known, now), Client::default(), now)?;
-        self.ingresses.attach(&id, sid.clone());
-        Ok(EncoderJoin { sid, identity, room })
+        self.endpoints.attach(&id, sid.clone());
+        Ok(EncoderJoin { sid, identity })
     }
 
     /// Admits an encoder that the control plane has let in. Its endpoint is buffering from now on.
@@ -54,12 +52,12 @@ impl Machine {
 
     /// Returns the encoder of an endpoint.
     pub fn encoder_of(&self, key: &StreamKeyHash) -> Option<ParticipantSid> {
-        self.ingresses.get_by_key(key)?.encoder.clone()
+        self.endpoints.get_by_key(key)?.encoder.clone()
     }
 
     /// Disconnects an encoder whose stream cannot be published. Its endpoint has the status `error` with this text.
     pub fn fail_encoder(&mut self, sid: &ParticipantSid, error: impl Into<String>, now: Timestamp) {
-        self.ingresses.set_error(sid, error.into());
+        self.endpoints.set_error(sid, error.into());
         self.disconnect(sid, false, DisconnectCause::Left, now);
     }
 
@@ -70,16 +68,15 @@ impl Machine {
         status: IngressStatus,
         now: Timestamp,
     ) -> Option<IngressState> {
-        let endpoint = self.ingresses.set_status(sid, status)?;
-        let (room, state) = (endpoint.known.room.clone(), endpoint.state());
-        self.report(&room, now, MediaEvent::Ingress(state.clone()));
+        let state = self.endpoints.set_status(sid, status)?;
+        self.report(now, MediaEvent::Ingress(state.clone()));
         Some(state)
     }
 
     /// Reports that an encoder publishes, once it is active with a track.
     pub(super) fn note_publishing(&mut self, sid: &ParticipantSid, now: Timestamp) {
         let is_buffering =
-            self.ingresses.get_by_encoder(sid).is_some_and(|endpoint| endpoint.status == IngressStatus::Buffering);
+            self.endpoints.get_by_encoder(sid).is_some_and(|endpoint| endpoint.status == IngressStatus::Buffering);
         let publishes = self.active(sid).is_ok_and(|encoder| encoder.participant().is_publisher);
         if is_buffering && publishes {
             self.report_encoder(sid, IngressStatus::Publishing, now);
@@ -88,9 +85,8 @@ impl Machine {
 
     /// Reports that an encoder has left its endpoint. Has no effect for other participants.
     pub(super) fn detach_encoder(&mut self, sid: &ParticipantSid, now: Timestamp) {
-        let room = self.ingresses.get_by_encoder(sid).map(|endpoint| endpoint.known.room.clone());
-        if let Some((room, state)) = room.zip(self.ingresses.detach(sid)) {
-            self.report(&room, now, MediaEvent::Ingress(state));
+        if let Some(state) = self.endpoints.detach(sid) {
+            self.report(now, MediaEvent::Ingress(state));
         }
     }
 }

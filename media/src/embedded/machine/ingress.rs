@@ -31,9 +31,9 @@ pub(in crate::embedded) enum EncoderConnection {
 impl Machine {
     /// Creates an endpoint and its stream key.
     pub fn create_ingress(&mut self, request: IngressRequest) -> (IngressId, Secret) {
-        let ingress_id: IngressId = unused_id("IN_", |id| self.ingresses.get(id).is_some());
+        let ingress_id: IngressId = unused_id("IN_", |id| self.common.room_of_endpoint(id).is_some());
         let key = Secret::new(random_text(KEY_LENGTH, BASE62));
-        self.ingresses.get_or_insert(&KnownIngress {
+        self.ingress(&KnownIngress {
             ingress_id: ingress_id.clone(),
             room: request.room,
             identity: request.identity,
@@ -46,28 +46,30 @@ impl Machine {
 
     /// Returns the state of an endpoint. Restores one that a restart of the process has lost.
     pub fn ingress(&mut self, known: &KnownIngress) -> IngressState {
-        self.ingresses.get_or_insert(known).state()
+        self.common.note_endpoint(known);
+        self.endpoints.get_or_insert(known).state()
     }
 
     /// Deletes an endpoint and disconnects its encoder.
     pub fn delete_ingress(&mut self, id: &IngressId, now: Timestamp) {
-        let Some(encoder) = self.ingresses.get(id).map(|endpoint| endpoint.encoder.clone()) else { return };
+        let Some(encoder) = self.endpoints.get(id).map(|endpoint| endpoint.encoder.clone()) else { return };
         if let Some(sid) = encoder {
             self.disconnect(&sid, true, DisconnectCause::Left, now);
         }
-        self.ingresses.remove(id);
+        self.endpoints.remove(id);
+        self.common.forget_endpoint(id);
     }
 
     /// An encoder connects: it begins to join, unless the endpoint has an encoder already.
     pub fn begin_connect(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<EncoderConnection, MachineError> {
-        let endpoint = self.ingresses.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
+        let endpoint = self.endpoints.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
         if endpoint.encoder.is_some() {
             return Ok(EncoderConnection::AlreadyConnected(endpoint.state()));
         }
         let known = endpoint.known.clone();
         let ingress_id = known.ingress_id.clone();
         let sid = self.begin_join(encoder_claims(known, now), now)?;
-        self.ingresses.attach(&ingress_id, sid.clone());
+        self.endpoints.attach(&ingress_id, sid.clone());
         Ok(EncoderConnection::Joining(sid))
     }
 
@@ -82,16 +84,16 @@ impl Machine {
 
     /// An encoder disconnects. Has no effect if none is connected.
     pub fn disconnect_encoder(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<IngressState, MachineError> {
-        let endpoint = self.ingresses.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
+        let endpoint = self.endpoints.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
         if let Some(sid) = endpoint.encoder.clone() {
             self.disconnect(&sid, true, DisconnectCause::Left, now);
         }
-        self.ingresses.get_by_key(key).map(IngressEndpoint::state).ok_or(MachineError::NoSuchIngress)
+        self.endpoints.get_by_key(key).map(IngressEndpoint::state).ok_or(MachineError::NoSuchIngress)
     }
 
-    /// Returns the endpoints of a project, with their rooms.
-    pub fn ingresses(&self) -> Vec<(NamespacedRoom, IngressState)> {
-        self.ingresses.iter().map(|endpoint| (endpoint.known.room.clone(), endpoint.state())).collect()
+    /// Returns the endpoints, with the name of the room.
+    pub fn ingresses(&self) -> impl Iterator<Item = (NamespacedRoom, IngressState)> {
+        self.endpoints.iter().map(|endpoint| (self.name.clone(), endpoint.state()))
     }
 }
 
@@ -115,11 +117,8 @@ mod tests {
     use conclave_model::ingress::InputType;
 
     use super::*;
+    use crate::embedded::machine::tests::room;
     use crate::port::{MediaEvent, Report};
-
-    fn room() -> NamespacedRoom {
-        "prj_0123456789ab.standup".parse().unwrap()
-    }
 
     fn now() -> Timestamp {
         Timestamp::from_millis(0)
@@ -165,9 +164,9 @@ mod tests {
         let (mut machine, id, key) = machine();
         let sid = connect(&mut machine, &key);
         assert_eq!(event_names(&mut machine), ["joined", "published", "published", "publishing"]);
-        let encoder = machine.participant(&room(), &"encoder".parse().unwrap()).unwrap();
+        let encoder = machine.participant(&"encoder".parse().unwrap()).unwrap();
         assert_eq!((&encoder.sid, encoder.kind, encoder.name.as_str()), (&sid, ParticipantKind::Ingress, "Encoder"));
-        assert!(!machine.active_or_left(&sid).unwrap().grants.can_subscribe, "an encoder receives nothing");
+        assert!(!machine.active_or_left(&sid).unwrap().claims.grants.can_subscribe, "an encoder receives nothing");
         assert_eq!(machine.encoder_of(&key), Some(sid));
         let again = machine.begin_connect(&key, now());
         assert!(
@@ -178,15 +177,15 @@ mod tests {
         assert_eq!(machine.encoder_of(&key), None);
         machine.disconnect_encoder(&key, now()).unwrap();
         assert_eq!(event_names(&mut machine), [""; 0]);
-        assert_eq!(machine.ingresses()[0].1.ingress_id, id);
+        assert_eq!(machine.ingresses().next().unwrap().1.ingress_id, id);
     }
 
     #[test]
     fn an_endpoint_is_reported_inactive_after_its_encoder_has_left() {
         let departures: [fn(&mut Machine, &ParticipantSid); 3] = [
-            |machine, sid| assert!(machine.remove_participant(&room(), sid, now())),
+            |machine, sid| assert!(machine.remove_participant(sid, now())),
             |machine, sid| machine.leave(sid, false, now()).unwrap(),
-            |machine, _| machine.close_room(&room(), now()),
+            |machine, _| machine.close(now()),
         ];
         for depart in departures {
             let (mut machine, _, key) = machine();
@@ -226,7 +225,7 @@ mod tests {
         let Ok(EncoderConnection::Joining(sid)) = machine.begin_connect(&key, now()) else { panic!("it joins") };
         machine.delete_ingress(&id, now());
         assert!(machine.complete_connect(&sid, now()).is_err());
-        assert!(machine.participants(&room()).is_empty());
+        assert!(machine.participants().is_empty());
     }
 
     #[test]

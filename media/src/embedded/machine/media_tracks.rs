@@ -4,7 +4,7 @@
 
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Track, TrackKind};
-use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
+use conclave_model::{ParticipantSid, Timestamp, TrackSid};
 use conclave_rtc::{NewTrack, PeerCommand};
 use livekit_protocol::{AddTrackRequest, TrackInfo};
 
@@ -46,7 +46,7 @@ impl Machine {
             return Err(AnnounceError::UnknownTrack);
         } else if client.tracks.values().any(|track| track.cid == request.cid) {
             return Err(AnnounceError::Queued);
-        } else if client.tracks.len() >= self.limits.tracks {
+        } else if client.tracks.len() >= self.common.max_tracks {
             return Err(AnnounceError::LimitExceeded);
         }
         let track_sid: TrackSid =
@@ -61,8 +61,7 @@ impl Machine {
         let Some(client) = publisher.client.as_mut() else { return };
         let cid = media.cid.clone();
         client.tracks.insert(media.sid.clone(), MediaTrack { info, cid, is_negotiated: false, awaits_mute: false });
-        let room = publisher.room.clone();
-        self.command(&room, PeerCommand::PublishTrack(media).for_peer(sid.clone()));
+        self.command(sid, PeerCommand::PublishTrack(media));
     }
 
     /// A track of a client has a media section: it is published. Without effect if the track is published or gone.
@@ -75,9 +74,9 @@ impl Machine {
         let Some(published) = published_track(track, &media.info) else { return };
         let summary = TrackSummary::from(&published);
         publisher.add_track(published);
-        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
+        let participant = publisher.to_ref();
         if publisher.is_active() {
-            self.report(&room, now, MediaEvent::TrackPublished { participant, track: summary });
+            self.report(now, MediaEvent::TrackPublished { participant, track: summary });
             self.note_publishing(sid, now);
         }
         self.notify_changed(sid);
@@ -91,10 +90,10 @@ impl Machine {
             client.tracks.remove(track);
         }
         let Ok(ended) = publisher.remove_track(track) else { return };
-        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
+        let participant = publisher.to_ref();
         if publisher.is_active() {
             let track = TrackSummary::from(&ended);
-            self.report(&room, now, MediaEvent::TrackUnpublished { participant, track });
+            self.report(now, MediaEvent::TrackUnpublished { participant, track });
         }
         self.notify_changed(sid);
         self.refresh_publisher(sid);
@@ -120,13 +119,13 @@ impl Machine {
         if is_published {
             // The track exists, so the error cannot happen.
             let _ = self.mute(sid, track, muted, now);
-        } else if let Ok(room) = self.present(sid).map(|publisher| publisher.room.clone()) {
-            self.command(&room, PeerCommand::SetMuted { track: track.clone(), muted }.for_peer(sid.clone()));
+        } else if self.present(sid).is_ok() {
+            self.command(sid, PeerCommand::SetMuted { track: track.clone(), muted });
         }
     }
 
     /// Ends the tracks of a client that its grants forbid: at the media worker, and at the client.
-    pub(super) fn end_forbidden_media(&mut self, room: &NamespacedRoom, sid: &ParticipantSid) {
+    pub(super) fn end_forbidden_media(&mut self, sid: &ParticipantSid) {
         let Some(publisher) = self.participants.get_mut(sid) else { return };
         let Some(client) = publisher.client.as_mut() else { return };
         let grants = &publisher.grants;
@@ -137,7 +136,7 @@ impl Machine {
         let ended: Vec<_> =
             client.tracks.extract_if(|_, media| is_forbidden(&media.info)).map(|(sid, _)| sid).collect();
         for track in ended {
-            self.command(room, PeerCommand::UnpublishTrack { track: track.clone() }.for_peer(sid.clone()));
+            self.command(sid, PeerCommand::UnpublishTrack { track: track.clone() });
             self.notify(sid, ClientNotice::TrackUnpublished(track));
         }
     }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conclave_model::participant::DataKind;
-use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp};
+use conclave_model::{ParticipantSid, Timestamp};
 use conclave_rtc::{Command, SentMessage, ServerMessage};
 
 use super::Machine;
+use crate::embedded::effect::Effect;
 use crate::embedded::error::MachineError;
 use crate::embedded::inbox::Notice;
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::publish::check_data;
-use crate::embedded::room::Room;
 use crate::port::ServerData;
 
 impl Machine {
@@ -34,16 +34,12 @@ impl Machine {
             kind: DataKind::Reliable,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
-        let name = sender.room.clone();
-        self.deliver(&name, &notice, now, |p| p.client.is_none() && p.grants.can_subscribe && p.sid() != sid);
-        let with_clients = self.active_in(&name).filter(|p| p.client.is_some() && p.grants.can_subscribe);
+        self.deliver(&notice, now, |p| p.client.is_none() && p.grants.can_subscribe && p.sid() != sid);
+        let with_clients = self.active_members().filter(|p| p.client.is_some() && p.grants.can_subscribe);
         let to: Vec<_> = with_clients.map(|receiver| receiver.identity().clone()).collect();
         if !to.is_empty() {
             let topic = topic.map(str::to_owned);
-            self.command(
-                &name,
-                Command::SendData(ServerMessage { to, kind: DataKind::Reliable, topic, payload: data }),
-            );
+            self.send_message(ServerMessage { to, kind: DataKind::Reliable, topic, payload: data });
         }
         Ok(())
     }
@@ -57,16 +53,15 @@ impl Machine {
             kind: message.kind,
             from_identity: (!sender.grants.hidden).then(|| sender.identity().clone()),
         };
-        let room = sender.room.clone();
-        self.deliver(&room, &notice, now, |p| {
+        self.deliver(&notice, now, |p| {
             let is_named = message.to.include(p.identity().as_str(), p.sid().as_str());
             p.client.is_none() && p.grants.can_subscribe && is_named
         });
     }
 
-    /// The server sends a data message to all participants of a room, or to those it names. Grants do not restrict who receives
+    /// The server sends a data message to all participants, or to those it names. Grants do not restrict who receives
     /// it.
-    pub fn send_server_data(&mut self, room: &NamespacedRoom, message: ServerData, now: Timestamp) {
+    pub fn send_server_data(&mut self, message: ServerData, now: Timestamp) {
         let notice = Notice::Data {
             data: STANDARD.encode(&message.data).into(),
             topic: message.topic.as_deref().map(Arc::from),
@@ -75,37 +70,35 @@ impl Machine {
         };
         let ServerData { data: payload, topic, kind, to } = message;
         let is_for = |p: &LocalParticipant| to.is_empty() || to.contains(p.identity());
-        self.deliver(room, &notice, now, is_for);
-        if self.active_in(room).any(|p| p.client.is_some() && is_for(p)) {
-            self.command(room, Command::SendData(ServerMessage { to, kind, topic, payload }));
+        self.deliver(&notice, now, is_for);
+        if self.active_members().any(|p| p.client.is_some() && is_for(p)) {
+            self.send_message(ServerMessage { to, kind, topic, payload });
         }
     }
 
-    /// Puts a notice into the inboxes of the active participants of a room that it is for, if the sandbox shows inboxes.
-    fn deliver(
-        &mut self,
-        room: &NamespacedRoom,
-        notice: &Notice,
-        now: Timestamp,
-        is_for: impl Fn(&LocalParticipant) -> bool,
-    ) {
-        if self.recently_left.is_none() {
+    fn send_message(&mut self, message: ServerMessage) {
+        self.effects.push(Effect::Command(Command::SendData(message)));
+    }
+
+    /// Puts a notice into the inboxes of the active participants that it is for, if the sandbox shows inboxes.
+    fn deliver(&mut self, notice: &Notice, now: Timestamp, is_for: impl Fn(&LocalParticipant) -> bool) {
+        if !self.common.has_sandbox() {
             return;
         }
-        for sid in self.rooms.get(room).into_iter().flat_map(Room::members) {
+        for sid in self.members.iter() {
             if let Some(receiver) = self.participants.get_mut(sid).filter(|p| p.is_active() && is_for(p)) {
                 receiver.inbox.push(now, notice.clone());
             }
         }
     }
 
-    /// Lets the media worker of a room report messages if a participant of the sandbox is there to receive them.
-    pub fn refresh_message_reports(&mut self, room: &NamespacedRoom) {
+    /// Lets the media worker report messages if a participant of the sandbox is there to receive them.
+    pub fn refresh_message_reports(&mut self) {
         // A room without clients is on no worker.
-        if !self.clients_of(room).is_empty() {
+        if !self.clients().is_empty() {
             let has_inbox = |participant: &LocalParticipant| participant.client.is_none();
-            let enabled = self.recently_left.is_some() && self.active_in(room).any(has_inbox);
-            self.command(room, Command::ReportMessages { enabled });
+            let enabled = self.common.has_sandbox() && self.active_members().any(has_inbox);
+            self.effects.push(Effect::Command(Command::ReportMessages { enabled }));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use conclave_model::event::TrackSummary;
 use conclave_model::participant::{Participant, Track};
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
+use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 
 use super::Machine;
 use crate::embedded::effect::ClientNotice;
@@ -14,13 +14,12 @@ impl Machine {
     /// The server mutes or unmutes a track. The publisher receives a notice if the track's state changes.
     pub fn mute_by_server(
         &mut self,
-        room: &NamespacedRoom,
         identity: &Identity,
         track: &TrackSid,
         muted: bool,
         now: Timestamp,
     ) -> Result<Track, MachineError> {
-        let sid = self.active_by_identity(room, identity)?;
+        let sid = self.active_by_identity(identity)?;
         let publisher = self.active_mut(&sid)?;
         if publisher.track_mut(track)?.muted != muted {
             let track_sid = track.clone();
@@ -38,12 +37,11 @@ impl Machine {
     /// afterwards.
     pub fn set_role(
         &mut self,
-        room: &NamespacedRoom,
         identity: &Identity,
         grant: RoleGrant,
         now: Timestamp,
     ) -> Result<Participant, MachineError> {
-        let sid = self.active_by_identity(room, identity)?;
+        let sid = self.active_by_identity(identity)?;
         // A change that lasted until now is reported with the old limit.
         self.report_limit_change(&sid, now);
         let changed = self.active_mut(&sid)?;
@@ -55,15 +53,12 @@ impl Machine {
             self.notify_hidden(&sid);
         }
         self.put_into_inbox(&sid, now, Notice::RoleChanged { role: role.clone() });
-        self.end_forbidden_media(room, &sid);
+        self.end_forbidden_media(&sid);
         for track in forbidden {
-            self.report(
-                room,
-                now,
-                MediaEvent::TrackUnpublished { participant: reference.clone(), track: TrackSummary::from(&track) },
-            );
+            let track = TrackSummary::from(&track);
+            self.report(now, MediaEvent::TrackUnpublished { participant: reference.clone(), track });
         }
-        self.refresh_permissions_of(&sid, room);
+        self.refresh_permissions_of(&sid);
         self.notify_changed(&sid);
         self.notify(&sid, ClientNotice::RoleChanged(role));
         self.refresh_receiver(&sid);
@@ -75,9 +70,9 @@ impl Machine {
     /// Gives a participant that is joining another role than its token. Returns the participant afterwards.
     pub fn set_role_of_join(&mut self, sid: &ParticipantSid, grant: RoleGrant, now: Timestamp) -> Option<Participant> {
         let joining = self.participants.get_mut(sid)?;
-        let (room, identity, role) = (joining.room.clone(), joining.identity().clone(), grant.role.clone());
+        let (identity, role) = (joining.identity().clone(), grant.role.clone());
         if joining.is_active() {
-            return self.set_role(&room, &identity, grant, now).ok();
+            return self.set_role(&identity, grant, now).ok();
         }
         let has_session = joining.is_present();
         joining.set_role(grant);
@@ -85,8 +80,8 @@ impl Machine {
         joining.remove_forbidden_tracks();
         let participant = joining.participant().clone();
         if has_session {
-            self.end_forbidden_media(&room, sid);
-            self.refresh_permissions_of(sid, &room);
+            self.end_forbidden_media(sid);
+            self.refresh_permissions_of(sid);
             self.notify(sid, ClientNotice::RoleChanged(role));
             self.refresh_receiver(sid);
         }
@@ -94,8 +89,8 @@ impl Machine {
     }
 
     /// Returns the sid of the active participant with this identity.
-    fn active_by_identity(&self, room: &NamespacedRoom, identity: &Identity) -> Result<ParticipantSid, MachineError> {
-        let sid = self.rooms.get(room).and_then(|room| room.member(identity)).ok_or(MachineError::NoSuchParticipant)?;
+    fn active_by_identity(&self, identity: &Identity) -> Result<ParticipantSid, MachineError> {
+        let sid = self.members.get(identity).ok_or(MachineError::NoSuchParticipant)?;
         self.active(sid).map(|participant| participant.sid().clone())
     }
 }

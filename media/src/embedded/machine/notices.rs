@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use conclave_model::ParticipantSid;
 use conclave_model::participant::ParticipantKind;
-use conclave_model::{NamespacedRoom, ParticipantSid};
-use conclave_rtc::{Command, PeerCommand, PeerPermissions};
+use conclave_rtc::{Command, NewPeer, PeerCommand, PeerPermissions};
 use livekit_protocol::participant_info::State;
 
 use super::Machine;
@@ -20,16 +20,28 @@ impl Machine {
         }
     }
 
-    /// Commands the media worker of a room.
-    pub(in crate::embedded) fn command(&mut self, room: &NamespacedRoom, command: Command) {
-        self.effects.push(Effect::Command { room: room.clone(), command });
+    /// Commands the media worker about a participant.
+    pub(in crate::embedded) fn command(&mut self, sid: &ParticipantSid, command: PeerCommand) {
+        self.effects.push(Effect::Command(command.for_peer(sid.clone())));
     }
 
-    /// Commands the media worker of a room about a participant, if that has a client.
-    pub(super) fn command_if_client(&mut self, sid: &ParticipantSid, room: &NamespacedRoom, command: Command) {
+    /// Commands the media worker about a participant, if that has a client.
+    pub(super) fn command_if_client(&mut self, sid: &ParticipantSid, command: PeerCommand) {
         if self.participants.get(sid).is_some_and(|participant| participant.client.is_some()) {
-            self.command(room, command);
+            self.command(sid, command);
         }
+    }
+
+    /// Gives the transports of a participant to the media worker, which gets the room with the first ones.
+    pub fn add_peer(&mut self, peer: NewPeer) {
+        let client = self.participants.get_mut(&peer.sid).and_then(|participant| participant.client.as_mut());
+        let Some(client) = client.filter(|client| !client.is_peer) else { return };
+        client.is_peer = true;
+        self.peers += 1;
+        if self.peers == 1 {
+            self.effects.push(Effect::OpenMedia);
+        }
+        self.effects.push(Effect::Command(Command::AddPeer(peer)));
     }
 
     /// Notifies a participant's own client, and those of the others if they see it, of its state now.
@@ -38,11 +50,10 @@ impl Machine {
         changed.bump_version();
         let info = Arc::new(participant_info(changed));
         let is_visible = changed.is_active() && !changed.grants.hidden;
-        let room = changed.room.clone();
-        self.note_change(&room);
+        self.note_change();
         self.notify(sid, ClientNotice::ParticipantChanged(Arc::clone(&info)));
         if is_visible {
-            self.notify_others(&room, sid, &ClientNotice::ParticipantChanged(info));
+            self.notify_others(sid, &ClientNotice::ParticipantChanged(info));
         }
     }
 
@@ -50,7 +61,7 @@ impl Machine {
     pub(super) fn notify_left(&mut self, left: &LocalParticipant) {
         if left.grants.hidden {
             // The room may be empty now.
-            self.note_change(&left.room);
+            self.note_change();
         } else {
             self.notify_gone(left);
         }
@@ -65,16 +76,15 @@ impl Machine {
     }
 
     fn notify_gone(&mut self, gone: &LocalParticipant) {
-        self.note_change(&gone.room);
+        self.note_change();
         let mut info = participant_info(gone);
         info.state = State::Disconnected.into();
         info.tracks.clear();
-        self.notify_others(&gone.room, gone.sid(), &ClientNotice::ParticipantChanged(Arc::new(info)));
+        self.notify_others(gone.sid(), &ClientNotice::ParticipantChanged(Arc::new(info)));
     }
 
-    fn notify_others(&mut self, room: &NamespacedRoom, except: &ParticipantSid, notice: &ClientNotice) {
-        let Some(room) = self.rooms.get(room) else { return };
-        for other in room.members().filter(|other| *other != except) {
+    fn notify_others(&mut self, except: &ParticipantSid, notice: &ClientNotice) {
+        for other in self.members.iter().filter(|other| *other != except) {
             let receiver = self.participants.get(other).filter(|p| p.is_present() && p.client.is_some());
             if receiver.is_some() {
                 self.effects.push(Effect::Notify { to: other.clone(), notice: notice.clone() });
@@ -82,12 +92,15 @@ impl Machine {
         }
     }
 
-    /// Notifies the client of a participant that has left of the cause, and closes its transports.
+    /// Notifies the client of a participant that has left of the cause, and closes its transports. With the last ones, the media
+    /// worker loses the room.
     pub(super) fn disconnect_client(&mut self, gone: &LocalParticipant, cause: DisconnectCause) {
-        if gone.client.is_some() {
-            let (to, peer) = (gone.sid().clone(), gone.sid().clone());
-            self.effects.push(Effect::Notify { to, notice: ClientNotice::Disconnected(cause) });
-            self.command(&gone.room, PeerCommand::Remove.for_peer(peer));
+        let Some(client) = &gone.client else { return };
+        self.effects.push(Effect::Notify { to: gone.sid().clone(), notice: ClientNotice::Disconnected(cause) });
+        self.command(gone.sid(), PeerCommand::Remove);
+        self.peers -= usize::from(client.is_peer);
+        if client.is_peer && self.peers == 0 {
+            self.effects.push(Effect::CloseMedia);
         }
     }
 
@@ -99,7 +112,7 @@ impl Machine {
             can_subscribe: local.grants.can_subscribe,
             is_hidden: local.grants.hidden,
             is_agent: local.participant().kind == ParticipantKind::Agent,
-            subscribe_max_kbps: self.rooms.get(&local.room)?.rules().max_kbps(local.role()),
+            subscribe_max_kbps: self.members.rules().max_kbps(local.role()),
         })
     }
 }

@@ -52,10 +52,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The machine, and the state that follows from its reports.
-#[derive(Default)]
+/// The machines of two rooms, and the state that follows from their reports.
 struct Model {
-    machine: Machine,
+    machines: [Machine; 2],
     /// All joins that were begun, with their rooms.
     sids: Vec<(ParticipantSid, NamespacedRoom)>,
     /// Joins that are neither complete nor aborted.
@@ -78,45 +77,69 @@ fn room(other: bool) -> NamespacedRoom {
 }
 
 impl Model {
+    fn new() -> Self {
+        let common = Arc::new(Common::new(100, false));
+        let machines = [false, true].map(|other| Machine::new(room(other), Arc::clone(&common)));
+        Self { machines, sids: Vec::new(), pending: HashSet::new(), joined: HashMap::new() }
+    }
+
+    fn machine(&mut self, name: &NamespacedRoom) -> &mut Machine {
+        &mut self.machines[usize::from(*name == room(true))]
+    }
+
     fn pick(&self, index: &Index) -> (ParticipantSid, NamespacedRoom) {
         let unknown = || ("PA_nobody".parse().unwrap(), room(true));
         if self.sids.is_empty() { unknown() } else { index.get(&self.sids).clone() }
+    }
+
+    fn picked(&mut self, index: &Index) -> (ParticipantSid, &mut Machine) {
+        let (sid, room) = self.pick(index);
+        (sid, self.machine(&room))
     }
 
     fn apply(&mut self, step: &Step, now: &mut Timestamp) {
         match step {
             Step::Begin { room: which, who } => self.begin(&room(*which), *who, *now),
             Step::Complete(who) => {
-                let sid = self.pick(who).0;
+                let (sid, machine) = self.picked(who);
+                machine.complete_join(&sid, *now);
                 self.pending.remove(&sid);
-                self.machine.complete_join(&sid, *now);
             }
-            Step::Abort(who) => self.abort(&self.pick(who).0),
-            Step::Publish(who) => drop(self.machine.publish(&self.pick(who).0, camera(), *now)),
-            Step::Unpublish(who) => self.unpublish(&self.pick(who).0, *now),
-            Step::Leave(who, clean) => drop(self.machine.leave(&self.pick(who).0, *clean, *now)),
+            Step::Abort(who) => self.abort(&self.pick(who)),
+            Step::Publish(who) => {
+                let (sid, machine) = self.picked(who);
+                let _ = machine.publish(&sid, camera(), *now);
+            }
+            Step::Unpublish(who) => self.unpublish(&self.pick(who), *now),
+            Step::Leave(who, clean) => {
+                let (sid, machine) = self.picked(who);
+                let _ = machine.leave(&sid, *clean, *now);
+            }
             Step::Remove(who) => {
-                let (sid, room) = self.pick(who);
-                self.machine.remove_participant(&room, &sid, *now);
+                let (sid, machine) = self.picked(who);
+                machine.remove_participant(&sid, *now);
             }
             Step::Mute(who, muted) => self.mute(&self.pick(who), *muted, *now),
             Step::Data(who, all) => {
-                let (sid, room) = self.pick(who);
-                let to = self.identity(&sid).filter(|_| !*all).into_iter().collect();
+                let picked = self.pick(who);
+                let to = self.identity(&picked).filter(|_| !*all).into_iter().collect();
                 let message = ServerData { data: vec![1], topic: None, kind: DataKind::Lossy, to };
-                self.machine.send_server_data(&room, message, *now);
+                self.machine(&picked.1).send_server_data(message, *now);
             }
             Step::Role(who, role) => {
-                let (sid, room) = self.pick(who);
-                if let Some(identity) = self.identity(&sid) {
-                    drop(self.machine.set_role(&room, &identity, grant(*role), *now));
+                let picked = self.pick(who);
+                if let Some(identity) = self.identity(&picked) {
+                    drop(self.machine(&picked.1).set_role(&identity, grant(*role), *now));
                 }
             }
-            Step::Close { room: which } => self.machine.close_room(&room(*which), *now),
-            Step::Bitrate(who, kbps) => drop(self.machine.set_bitrate(&self.pick(who).0, *kbps, *now)),
+            Step::Close { room: which } => self.machine(&room(*which)).close(*now),
+            Step::Bitrate(who, kbps) => {
+                let (sid, machine) = self.picked(who);
+                let _ = machine.set_bitrate(&sid, *kbps, *now);
+            }
             Step::Wait(seconds) => {
                 *now = now.after(Duration::from_secs(*seconds));
-                self.machine.tick_at(*now);
+                self.machines.iter_mut().for_each(|machine| machine.tick_at(*now));
             }
         }
     }
@@ -124,42 +147,43 @@ impl Model {
     fn begin(&mut self, room: &NamespacedRoom, who: u8, now: Timestamp) {
         let mut claims = claims(room, &format!("p{who}"), Some(CAP));
         claims.attributes.insert("svc.publish.max_kbps".into(), "100".into());
-        if let Ok(sid) = self.machine.begin_join(claims, now) {
+        if let Ok(sid) = self.machine(room).begin_join(claims, now) {
             self.pending.insert(sid.clone());
             self.sids.push((sid, room.clone()));
         }
     }
 
     /// Aborts a join, unless it is complete already.
-    fn abort(&mut self, sid: &ParticipantSid) {
+    fn abort(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) {
         if self.pending.remove(sid) {
-            self.machine.abort_join(sid, Timestamp::from_millis(0));
+            self.machine(room).abort_join(sid, Timestamp::from_millis(0));
             self.joined.remove(sid);
         }
     }
 
-    fn unpublish(&mut self, sid: &ParticipantSid, now: Timestamp) {
+    fn unpublish(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom), now: Timestamp) {
         let track = self.joined.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
         if let Some(track) = track {
-            self.machine.unpublish(sid, &track, now).unwrap();
+            self.machine(room).unpublish(sid, &track, now).unwrap();
         }
     }
 
-    fn identity(&self, sid: &ParticipantSid) -> Option<Identity> {
-        self.machine.participants.get(sid).map(|participant| participant.identity().clone())
+    fn identity(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom)) -> Option<Identity> {
+        self.machine(room).participants.get(sid).map(|participant| participant.identity().clone())
     }
 
-    fn mute(&mut self, (sid, room): &(ParticipantSid, NamespacedRoom), muted: bool, now: Timestamp) {
+    fn mute(&mut self, picked: &(ParticipantSid, NamespacedRoom), muted: bool, now: Timestamp) {
+        let (sid, room) = picked;
         let track = self.joined.get(sid).and_then(|(_, tracks, _)| tracks.iter().next().cloned());
-        if let Some((track, identity)) = track.zip(self.identity(sid)) {
-            let track = self.machine.mute_by_server(room, &identity, &track, muted, now).unwrap();
+        if let Some((track, identity)) = track.zip(self.identity(picked)) {
+            let track = self.machine(room).mute_by_server(&identity, &track, muted, now).unwrap();
             assert_eq!(track.muted, muted);
         }
     }
 
     /// Checks the reports since the last step against the earlier ones.
     fn check(&mut self) -> Result<(), TestCaseError> {
-        for Report { room, event, .. } in self.machine.take_reports() {
+        for Report { room, event, .. } in self.machines.iter_mut().flat_map(Machine::take_reports) {
             match event {
                 MediaEvent::ParticipantJoined(participant) => {
                     let before = self.joined.insert(participant.sid.clone(), (room.clone(), HashSet::new(), false));
@@ -200,13 +224,16 @@ impl Model {
 
     /// Checks that the machine has the participants that its reports describe, and lists those whose join is complete.
     fn check_state(&self) -> Result<(), TestCaseError> {
-        prop_assert_eq!(self.machine.participants.len(), self.joined.len());
-        let listed: Vec<_> = [true, false].into_iter().flat_map(|r| self.machine.participants(&room(r))).collect();
+        prop_assert_eq!(
+            self.machines.iter().map(|machine| machine.participants.len()).sum::<usize>(),
+            self.joined.len()
+        );
+        let listed: Vec<_> = self.machines.iter().flat_map(Machine::participants).collect();
         for participant in &listed {
             let tracks: HashSet<_> = participant.tracks.iter().map(|track| track.sid.clone()).collect();
             prop_assert_eq!(self.joined.get(&participant.sid).map(|(_, open, _)| open), Some(&tracks));
         }
-        for participant in self.machine.participants.values() {
+        for participant in self.machines.iter().flat_map(|machine| machine.participants.values()) {
             let tracks = &participant.participant().tracks;
             prop_assert!(tracks.iter().all(|track| check_track(&participant.grants, track.kind, track.source).is_ok()));
         }
@@ -214,7 +241,7 @@ impl Model {
         prop_assert_eq!(listed.len() + hidden, self.joined.len());
         let occupied = self.joined.values().map(|(room, ..)| room).collect::<HashSet<_>>();
         prop_assert_eq!(
-            self.machine.rooms.keys().collect::<HashSet<_>>(),
+            self.machines.iter().filter(|machine| !machine.is_unused()).map(Machine::name).collect::<HashSet<_>>(),
             occupied,
             "rooms without participants are dropped"
         );
@@ -225,7 +252,7 @@ impl Model {
 proptest! {
     #[test]
     fn the_reports_of_any_calls_are_consistent(steps in prop::collection::vec(step(), 0..120)) {
-        let mut model = Model::default();
+        let mut model = Model::new();
         let mut now = Timestamp::from_millis(1_700_000_000_000);
         for step in &steps {
             model.apply(step, &mut now);

@@ -15,11 +15,18 @@ use crate::embedded::publish::NewTrack;
 use crate::port::{IngressRequest, ServerData};
 use crate::token::{Claims, Grants, RoomConfig};
 
-pub(super) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+pub(in crate::embedded) const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
 /// Returns the monotonic reading at a time of a clock that is never set.
 pub(in crate::embedded) fn reading(now: Timestamp) -> Duration {
     now.since(Timestamp::from_millis(0))
+}
+
+/// A room without the sandbox.
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new(room(), Arc::new(Common::new(100, false)))
+    }
 }
 
 impl Machine {
@@ -36,9 +43,7 @@ impl Machine {
 
 /// A machine that keeps what the sandbox shows.
 pub(in crate::embedded) fn sandbox_machine() -> Machine {
-    let mut machine = Machine::default();
-    machine.enable_sandbox();
-    machine
+    Machine::new(room(), Arc::new(Common::new(100, true)))
 }
 
 pub(in crate::embedded) fn room() -> NamespacedRoom {
@@ -134,7 +139,7 @@ pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, Participan
 }
 
 fn inbox(machine: &Machine, sid: &ParticipantSid) -> Vec<InboxEntry> {
-    machine.active_or_left(sid).unwrap().inbox.entries()
+    machine.active_or_left(sid).unwrap().inbox
 }
 
 #[test]
@@ -146,11 +151,11 @@ fn a_join_is_reported_at_once_and_visible_once_it_is_complete() {
         panic!("{reports:?}")
     };
     assert_eq!((reported.state, reported.joined_at), (ParticipantState::Active, Some(NOW)));
-    assert_eq!(machine.participants(&room()), []);
+    assert_eq!(machine.participants(), []);
     assert_eq!(machine.publish(&sid, camera(), NOW), Err(MachineError::NoSuchParticipant));
 
     machine.complete_join(&sid, NOW);
-    assert_eq!(machine.participants(&room()), [(**reported).clone()]);
+    assert_eq!(machine.participants(), [(**reported).clone()]);
     assert!(sid.as_str().starts_with("PA_") && sid.as_str().len() == 15);
 }
 
@@ -161,7 +166,7 @@ fn an_aborted_join_leaves_no_state() {
     machine.take_reports();
     machine.abort_join(&sid, NOW);
     assert_eq!(take_names(&mut machine), []);
-    assert!(machine.active_or_left(&sid).is_err() && machine.rooms.is_empty());
+    assert!(machine.active_or_left(&sid).is_err() && machine.is_unused());
     assert!(machine.begin_join(claims(&room(), "bob", Some(1)), NOW).is_ok());
 }
 
@@ -169,7 +174,7 @@ fn an_aborted_join_leaves_no_state() {
 fn a_join_that_is_refused_after_its_room_was_closed_leaves_no_inbox() {
     let mut machine = sandbox_machine();
     let sid = machine.begin_join(claims(&room(), "alice", None), NOW).unwrap();
-    machine.close_room(&room(), NOW);
+    machine.close(NOW);
     assert!(machine.active_or_left(&sid).is_ok());
     machine.abort_join(&sid, NOW);
     assert!(machine.active_or_left(&sid).is_err());
@@ -191,8 +196,8 @@ fn a_full_room_accepts_only_participants_that_replace_themselves() {
         take_names(&mut machine),
         [unpublished.clone(), unpublished, ("left", first.clone()), ("joined", second.clone())]
     );
-    assert_eq!(machine.participants(&room()).len(), 1);
-    assert_eq!(machine.active_or_left(&first).unwrap().participant().state, ParticipantState::Disconnected);
+    assert_eq!(machine.participants().len(), 1);
+    assert_eq!(machine.active_or_left(&first).unwrap().participant.state, ParticipantState::Disconnected);
 }
 
 #[test]
@@ -209,12 +214,12 @@ fn tracks_are_reported_when_they_are_published_muted_and_unpublished() {
     let sid = joined(&mut machine, "alice");
     let track = machine.publish(&sid, microphone(), NOW).unwrap();
     assert_eq!((track.muted, track.name.as_deref()), (true, Some("mic")));
-    assert!(machine.participants(&room())[0].is_publisher);
+    assert!(machine.participants()[0].is_publisher);
     assert!(!machine.mute(&sid, &track.sid, false, NOW).unwrap().muted);
-    assert_eq!(machine.participants(&room())[0].tracks.len(), 1);
+    assert_eq!(machine.participants()[0].tracks.len(), 1);
     machine.unpublish(&sid, &track.sid, NOW).unwrap();
     assert_eq!(machine.unpublish(&sid, &track.sid, NOW), Err(MachineError::NoSuchTrack));
-    assert!(!machine.participants(&room())[0].is_publisher);
+    assert!(!machine.participants()[0].is_publisher);
     let names: Vec<_> = take_names(&mut machine).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["joined", "published", "unmuted", "unpublished"]);
 }
@@ -228,16 +233,14 @@ fn a_leave_ends_the_tracks_first_and_cannot_be_repeated() {
     machine.leave(&sid, false, NOW).unwrap();
     assert_eq!(take_names(&mut machine), [("unpublished", sid.clone()), ("aborted", sid.clone())]);
     assert_eq!(machine.leave(&sid, true, NOW), Err(MachineError::NoSuchParticipant));
-    assert!(machine.rooms.is_empty());
+    assert!(machine.is_unused());
 }
 
 #[test]
 fn a_removed_participant_has_a_notice_in_its_inbox() {
     let mut machine = sandbox_machine();
     let sid = joined(&mut machine, "alice");
-    let elsewhere = "prj_0123456789ab.other".parse().unwrap();
-    assert!(!machine.remove_participant(&elsewhere, &sid, NOW));
-    assert!(machine.remove_participant(&room(), &sid, NOW) && !machine.remove_participant(&room(), &sid, NOW));
+    assert!(machine.remove_participant(&sid, NOW) && !machine.remove_participant(&sid, NOW));
     assert_eq!(inbox(&machine, &sid), [InboxEntry { at: NOW, notice: Notice::Removed }]);
     assert_eq!(take_names(&mut machine), [("joined", sid.clone()), ("left", sid)]);
 }
@@ -248,8 +251,8 @@ fn closing_a_room_disconnects_its_participants() {
     let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
     machine.publish(&bob, camera(), NOW).unwrap();
     machine.take_reports();
-    machine.close_room(&room(), NOW);
-    machine.close_room(&room(), NOW);
+    machine.close(NOW);
+    machine.close(NOW);
     assert_eq!(
         take_names(&mut machine),
         [("left", alice.clone()), ("unpublished", bob.clone()), ("left", bob.clone())]
@@ -294,10 +297,10 @@ fn subscriptions_follow_the_rules_of_the_room() {
     let mut machine = sandbox_machine();
     let (host, guest): (RoleName, RoleName) = ("host".parse().unwrap(), "guest".parse().unwrap());
     // Set before the first join.
-    machine.set_subscription_rules(
-        &room(),
-        BTreeMap::from([(guest.clone(), to_roles(std::slice::from_ref(&host))), (host, RoleSubscribe::default())]),
-    );
+    machine.set_subscription_rules(BTreeMap::from([
+        (guest.clone(), to_roles(std::slice::from_ref(&host))),
+        (host, RoleSubscribe::default()),
+    ]));
     let with_role = |identity: &str, role: &str| with(claims(&room(), identity, None), "svc.role", role);
     let alice = join(&mut machine, with_role("alice", "host"));
     let bob = join(&mut machine, with_role("bob", "guest"));
@@ -312,10 +315,10 @@ fn subscriptions_follow_the_rules_of_the_room() {
     assert_eq!(machine.subscriptions(&dave), [a.clone(), b.clone(), c.clone()]);
     assert_eq!(machine.subscriptions(&hidden), [a, b, c, d]);
 
-    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, to_roles(&[]))]));
+    machine.set_subscription_rules(BTreeMap::from([(guest, to_roles(&[]))]));
     assert_eq!(machine.subscriptions(&bob), []);
-    machine.close_room(&room(), NOW);
-    assert!(machine.rooms.is_empty() && machine.subscriptions(&alice).is_empty());
+    machine.close(NOW);
+    assert!(machine.is_unused() && machine.subscriptions(&alice).is_empty());
 }
 
 #[test]
@@ -334,12 +337,13 @@ fn a_participant_that_may_not_subscribe_or_is_still_joining_receives_no_tracks()
 fn a_room_is_occupied_while_it_has_members_and_not_by_its_rules() {
     let mut machine = sandbox_machine();
     let guest: RoleName = "guest".parse().unwrap();
-    machine.set_subscription_rules(&room(), BTreeMap::from([(guest, RoleSubscribe::default())]));
-    assert_eq!(machine.occupied_rooms(), []);
+    machine.set_subscription_rules(BTreeMap::from([(guest, RoleSubscribe::default())]));
+    let members = |machine: &Machine| machine.members().iter().count();
+    assert_eq!((members(&machine), machine.is_unused()), (0, false));
     let sid = joined(&mut machine, "alice");
-    assert_eq!(machine.occupied_rooms(), [room()]);
+    assert_eq!(members(&machine), 1);
     machine.leave(&sid, true, NOW).unwrap();
-    assert_eq!(machine.occupied_rooms(), []);
+    assert_eq!((members(&machine), machine.is_unused()), (0, false));
 }
 
 #[test]
@@ -427,7 +431,7 @@ fn nothing_is_kept_of_who_left_without_the_sandbox() {
     let mut machine = Machine::default();
     let stays = joined(&mut machine, "bob");
     let message = ServerData { data: vec![1], topic: None, kind: DataKind::Reliable, to: Vec::new() };
-    machine.send_server_data(&room(), message, NOW);
+    machine.send_server_data(message, NOW);
     assert_eq!(inbox(&machine, &stays), []);
     let sids = come_and_go(&mut machine, 3, "");
     assert!(sids.iter().all(|sid| machine.active_or_left(sid).is_err()));

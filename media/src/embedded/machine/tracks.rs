@@ -13,7 +13,7 @@ use crate::port::MediaEvent;
 impl Machine {
     /// A participant publishes a track.
     pub fn publish(&mut self, sid: &ParticipantSid, new: NewTrack, now: Timestamp) -> Result<Track, MachineError> {
-        let most = self.limits.tracks;
+        let most = self.common.max_tracks;
         let publisher = self.active_mut(sid)?;
         check_track(&publisher.grants, new.kind, new.source)?;
         if publisher.participant().tracks.len() >= most {
@@ -31,8 +31,8 @@ impl Machine {
             mime_type: None,
         };
         publisher.add_track(track.clone());
-        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
-        self.report(&room, now, MediaEvent::TrackPublished { participant, track: TrackSummary::from(&track) });
+        let participant = publisher.to_ref();
+        self.report(now, MediaEvent::TrackPublished { participant, track: TrackSummary::from(&track) });
         self.notify_changed(sid);
         self.refresh_publisher(sid);
         Ok(track)
@@ -42,8 +42,8 @@ impl Machine {
     pub fn unpublish(&mut self, sid: &ParticipantSid, track: &TrackSid, now: Timestamp) -> Result<(), MachineError> {
         let publisher = self.active_mut(sid)?;
         let track = TrackSummary::from(&publisher.remove_track(track)?);
-        let (room, participant) = (publisher.room.clone(), publisher.to_ref());
-        self.report(&room, now, MediaEvent::TrackUnpublished { participant, track });
+        let participant = publisher.to_ref();
+        self.report(now, MediaEvent::TrackUnpublished { participant, track });
         self.notify_changed(sid);
         self.refresh_publisher(sid);
         Ok(())
@@ -60,12 +60,11 @@ impl Machine {
         let publisher = self.participants.get_mut(sid).filter(|p| p.is_present());
         let publisher = publisher.ok_or(MachineError::NoSuchParticipant)?;
         let (track, changed) = publisher.set_muted(track, muted)?;
-        let (room, participant, was_reported) = (publisher.room.clone(), publisher.to_ref(), publisher.is_active());
+        let (participant, was_reported) = (publisher.to_ref(), publisher.is_active());
         let Some(summary) = changed else { return Ok(track) };
-        let command = PeerCommand::SetMuted { track: track.sid.clone(), muted }.for_peer(sid.clone());
-        self.command_if_client(sid, &room, command);
+        self.command_if_client(sid, PeerCommand::SetMuted { track: track.sid.clone(), muted });
         if was_reported {
-            self.report(&room, now, MediaEvent::TrackMuted { participant, track: summary });
+            self.report(now, MediaEvent::TrackMuted { participant, track: summary });
         }
         self.notify_changed(sid);
         Ok(track)

@@ -19,7 +19,9 @@ use super::tls::EncoderStream;
 use super::transcoder::Transcoded;
 use super::transcoding::{TranscodeError, Transcoding};
 use crate::embedded::encoder_refusal::EncoderRefusal;
-use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::machine::Machine;
+use crate::embedded::plane::{EmbeddedPlane, Inner};
+use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::driver::conclude;
 use crate::embedded::signal::registry::Input;
@@ -74,7 +76,7 @@ pub(super) struct Connection {
     address: ClientAddress,
     session: RtmpSession,
     media: MediaStream,
-    publisher: Option<(RtmpPublisher, mpsc::Receiver<Input>)>,
+    publisher: Option<Admitted>,
     sound: Transcoding,
     pictures: Transcoding,
     /// The parameters of the pictures that are transcoded.
@@ -85,6 +87,13 @@ pub(super) struct Connection {
     lost_sound: u32,
     /// Whether the join was reported.
     was_connected: bool,
+}
+
+/// The participant of an encoder that has been admitted, its room, and its inputs.
+struct Admitted {
+    room: Arc<Room>,
+    publisher: RtmpPublisher,
+    inputs: mpsc::Receiver<Input>,
 }
 
 /// What woke a connection.
@@ -118,18 +127,18 @@ impl Connection {
     /// Serves the encoder until it is gone.
     pub async fn run(mut self) {
         let Err(end) = self.serve().await;
-        let Some((publisher, _)) = &self.publisher else {
+        let Some(Admitted { room, publisher, .. }) = &self.publisher else {
             log::debug!("an RTMP connection ended before it published: {end}");
             return;
         };
         let (sid, inner) = (publisher.sid().clone(), self.plane.inner());
         log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
-        inner.call(|machine, now| match &end {
+        inner.call_in(room, |machine, now| match &end {
             End::Done => publisher.end(machine, true, now),
             End::Lost | End::Silent | End::Refused(_) => publisher.end(machine, false, now),
             End::Protocol(_) | End::Unplayable(_) => machine.fail_encoder(&sid, end.to_string(), now),
         });
-        inner.sessions.remove(&sid);
+        room.sessions.remove(&sid);
         if !self.was_connected {
             inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
         }
@@ -212,7 +221,7 @@ impl Connection {
     }
 
     async fn handle_actions(&mut self, actions: Vec<Action>) -> Result<(), End> {
-        let Some(project) = self.publisher.as_ref().map(|(publisher, _)| publisher.room().split().0) else {
+        let Some(project) = self.publisher.as_ref().map(|admitted| admitted.room.name().split().0) else {
             return Ok(());
         };
         for action in actions {
@@ -236,7 +245,7 @@ impl Connection {
 
     /// Goes on without sound.
     fn give_up_sound(&mut self, error: TranscodeError) {
-        if let Some((publisher, _)) = &self.publisher {
+        if let Some(Admitted { publisher, .. }) = &self.publisher {
             log::warn!(participant = publisher.sid().as_str(); "the sound of an RTMP encoder is not carried: {error}");
         }
         self.sound_error = Some(error);
@@ -285,20 +294,20 @@ impl Connection {
 
     /// Forwards packets, and publishes their track first if it is new.
     fn forward(&mut self, codec: Codec, packets: Vec<SourcePacket>) {
-        let Some((publisher, _)) = &mut self.publisher else { return };
+        let Some(Admitted { room, publisher, .. }) = &mut self.publisher else { return };
         let medium = codec.medium();
         if !publisher.publishes(medium) {
-            self.plane.inner().call(|machine, _| publisher.publish(machine, codec));
+            self.plane.inner().call_in(room, |machine, _| publisher.publish(machine, codec));
         }
         if let Some(command) = publisher.forward(medium, packets) {
-            self.plane.inner().send_command(publisher.room(), command);
+            room.send_command(command);
         }
     }
 
     fn handle_input(&mut self, input: Input) -> Result<(), End> {
         match input {
             Input::Notice(notice) => {
-                if let Some((publisher, _)) = &mut self.publisher {
+                if let Some(Admitted { publisher, .. }) = &mut self.publisher {
                     publisher.handle_notice(&notice);
                     if publisher.is_over() {
                         return Err(End::Done);
@@ -307,10 +316,10 @@ impl Connection {
             }
             Input::Media(event) => self.handle_media(event),
             Input::PublishRate(kbps) => {
-                if let Some((publisher, _)) = &self.publisher {
+                if let Some(Admitted { room, publisher, .. }) = &self.publisher {
+                    let set = |machine: &mut Machine, now| machine.set_bitrate(publisher.sid(), kbps, now);
                     // A rate that comes before the join is accepted, or after its end, is dropped.
-                    let _ = self.plane.inner().call(|machine, now| machine.set_bitrate(publisher.sid(), kbps, now));
-                    self.plane.inner().watch_deadlines();
+                    let _ = self.plane.inner().call_in(room, set);
                 }
             }
             // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
@@ -320,40 +329,31 @@ impl Connection {
     }
 
     fn handle_media(&mut self, event: PeerEvent) {
-        let Some((publisher, _)) = &self.publisher else { return };
-        let (is_joining, answers) = self.plane.inner().call(|machine, now| publisher.handle_media(machine, event, now));
+        let Some(Admitted { room, publisher, .. }) = &self.publisher else { return };
+        let inner = self.plane.inner();
+        let (is_joining, answers) = inner.call_in(room, |machine, now| publisher.handle_media(machine, event, now));
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(Arc::clone(self.plane.inner()), publisher.sid().clone(), answers));
+            tokio::spawn(conclude(Arc::clone(inner), Arc::clone(room), publisher.sid().clone(), answers));
         }
     }
 }
 
 /// Returns the next input of the participant; never without one.
-async fn next_input(publisher: &mut Option<(RtmpPublisher, mpsc::Receiver<Input>)>) -> Option<Input> {
-    match publisher {
-        Some((_, inputs)) => inputs.recv().await,
+async fn next_input(admitted: &mut Option<Admitted>) -> Option<Input> {
+    match admitted {
+        Some(admitted) => admitted.inputs.recv().await,
         None => std::future::pending().await,
     }
 }
 
 /// Admits an encoder with a stream key.
-async fn admit(
-    inner: &Arc<Inner>,
-    key: &StreamKeyHash,
-    address: ClientAddress,
-) -> Result<(RtmpPublisher, mpsc::Receiver<Input>), EncoderRefusal> {
+async fn admit(inner: &Arc<Inner>, key: &StreamKeyHash, address: ClientAddress) -> Result<Admitted, EncoderRefusal> {
     inner.stream_key_rates.check(address, key).map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
-    let (requested, answers) = inner.call(|machine, now| machine.request_encoder(key, InputType::Rtmp, now));
-    let join = requested?;
-    if let Err(refused) = await_answers(answers).await {
-        inner.call(|machine, _| machine.cancel_request(&join.sid));
-        return Err(refused.into());
-    }
+    let (room, join) = inner.request_encoder(key, InputType::Rtmp).await?;
     // Before the encoder is admitted, so that it misses no notice.
-    let inputs = inner.sessions.add(&join.sid, &join.room);
-    let (admitted, _) = inner.call(|machine, now| machine.admit_encoder(&join.sid, now));
-    inner.watch_deadlines();
-    admitted.inspect_err(|_| inner.sessions.remove(&join.sid))?;
-    Ok((RtmpPublisher::new(join), inputs))
+    let inputs = room.sessions.add(&join.sid);
+    let (admitted, _) = inner.call_in(&room, |machine, now| machine.admit_encoder(&join.sid, now));
+    admitted.inspect_err(|_| room.sessions.remove(&join.sid))?;
+    Ok(Admitted { room, publisher: RtmpPublisher::new(join), inputs })
 }

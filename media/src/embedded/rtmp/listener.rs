@@ -11,7 +11,6 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::limits::ConnectionLimits;
 use super::tls::{EncoderStream, RtmpTls};
-use crate::embedded::ingress_endpoint::RtmpAddress;
 use crate::embedded::plane::EmbeddedPlane;
 
 /// Pause after a connection could not be accepted, for example for want of file descriptors.
@@ -48,8 +47,6 @@ impl EmbeddedPlane {
         socket.set_nonblocking(true)?;
         let listener = TcpListener::from_std(socket)?;
         let address = listener.local_addr()?;
-        // The listener is started once.
-        let _ = self.inner().rtmp.set(RtmpAddress { port: address.port(), is_secure: tls.is_some() });
         Ok(RtmpListener { address, task: tokio::spawn(accept(self.clone(), listener, tls)) })
     }
 }

@@ -1,7 +1,7 @@
 //! The participant of an RTMP encoder, without I/O: its tracks, and the end of its stay.
 
 use conclave_model::participant::{TrackKind, TrackSource};
-use conclave_model::{NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
+use conclave_model::{ParticipantSid, Timestamp, TrackSid};
 use conclave_rtc::{Codec, Command, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
@@ -32,11 +32,6 @@ impl RtmpPublisher {
     /// Returns the sid of its join.
     pub const fn sid(&self) -> &ParticipantSid {
         &self.join.sid
-    }
-
-    /// Returns its room.
-    pub const fn room(&self) -> &NamespacedRoom {
-        &self.join.room
     }
 
     /// Returns whether it was disconnected.
@@ -81,7 +76,7 @@ impl RtmpPublisher {
             allows_pause: false,
             permissions,
         };
-        machine.command(&self.join.room, Command::AddPeer(peer));
+        machine.add_peer(peer);
         self.has_peer = true;
     }
 

@@ -146,7 +146,7 @@ impl Transcoding {
 
 /// Takes the permit of a transcoder; `None` if the server or the project has none left.
 fn take_permit(plane: &EmbeddedPlane, medium: Medium, project: &ProjectId) -> Option<ProjectPermit> {
-    let transcoders = plane.inner().jobs.get()?.engine().transcoders();
+    let transcoders = plane.inner().jobs.as_ref()?.engine().transcoders();
     match medium {
         Medium::Audio => transcoders.take_sound(project),
         Medium::Video => transcoders.take_pictures(project),

@@ -1,14 +1,14 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use conclave_model::Clock;
 use conclave_model::participant::{ParticipantState, TrackKind, TrackSource};
-use conclave_model::{Clock, NamespacedRoom};
 use tokio::sync::oneshot;
 
 use super::*;
 use crate::embedded::Notice;
 use crate::embedded::client::Client;
-use crate::port::{MediaEvent, MediaPlane, Report, ReportSink};
+use crate::port::{MediaEvent, MediaPlane, Report, ReportInlet, ReportSink};
 use crate::token::{Grants, TokenRequest, TokenSigner};
 
 type Answer = oneshot::Sender<Result<(), ReportError>>;
@@ -68,10 +68,9 @@ impl TestPlane {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
         let signer = Arc::new(TokenSigner::new("APIkey", &Secret::new("secret")));
-        let (plane, sink) =
-            (EmbeddedPlane::new(clock.clone(), Arc::clone(&signer), "ws://localhost"), Arc::new(FakeSink::default()));
-        plane.enable_sandbox();
-        assert!(plane.set_report_sink(sink.clone()) && !plane.set_report_sink(sink.clone()));
+        let sink = Arc::new(FakeSink::default());
+        let builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(&signer), "ws://localhost", sink.clone());
+        let plane = builder.sandbox().build();
         Self { plane, sink, clock, signer }
     }
 
@@ -149,8 +148,9 @@ async fn a_join_is_refused_if_the_sink_drops_its_answer_or_is_missing() {
     });
     assert_eq!(joined, Err(SandboxError::Unavailable));
 
-    let unconnected = EmbeddedPlane::new(test.clock.clone(), Arc::clone(&test.signer), "ws://localhost");
-    assert_eq!(unconnected.join(test.token("alice").reveal()).await, Err(SandboxError::Unavailable));
+    let unconnected = Arc::new(ReportInlet::default());
+    let plane = EmbeddedPlane::builder(test.clock.clone(), Arc::clone(&test.signer), "ws://localhost", unconnected);
+    assert_eq!(plane.sandbox().build().join(test.token("alice").reveal()).await, Err(SandboxError::Unavailable));
 }
 
 #[tokio::test]
@@ -250,11 +250,10 @@ async fn a_step_of_the_clock_is_no_time_for_joins_bitrates_and_egresses() {
         test.plane.set_bitrate(&alice, 200).await.unwrap();
         let inner = test.plane.inner();
         let claims = test.signer.verify(test.token("bob").reveal(), test.clock.now()).unwrap();
-        let (bob, answers) = inner.call(|machine, now| machine.request_join(claims, Client::default(), now));
+        let (bob, answers) = inner.call(&room(), |machine, now| machine.request_join(claims, Client::default(), now));
         await_answers(answers).await.unwrap();
-        inner.call(|machine, now| machine.admit(&bob.unwrap(), now)).0.unwrap();
-        inner.call(|machine, now| machine.start_egress(room(), now));
-        inner.watch_deadlines();
+        inner.call(&room(), |machine, now| machine.admit(&bob.unwrap(), now)).0.unwrap();
+        inner.call(&room(), Machine::start_egress);
         run_other_tasks().await;
         test.sink.take_events();
 

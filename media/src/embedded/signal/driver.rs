@@ -1,7 +1,7 @@
 //! Sessions as tasks: admission before a websocket is opened, and the channels between a websocket, a session, the machine
 //! and the media workers.
 //!
-//! The lock of the machine is held during a call on it, and never across an await. Channels are bounded: a session that does
+//! The lock of a room is held during a call on its machine, and never across an await. Channels are bounded: a session that does
 //! not keep up loses its participant, and a client that does not read loses its websocket. A client that sends more than its
 //! [`budget`](super::budget) is disconnected.
 
@@ -22,9 +22,9 @@ use super::registry::Input;
 use super::session::{Session, Turn};
 use super::{messages, registry};
 use crate::embedded::client::{Client, Subscriptions};
-use crate::embedded::effect::CommandSink;
 use crate::embedded::machine::Machine;
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::sandbox::conclude_join;
 use crate::port::ReportAnswer;
@@ -42,17 +42,6 @@ fn not_resumable() -> SignalConnection {
 }
 
 impl EmbeddedPlane {
-    /// Sets where commands to the media workers go. Only the first call has an effect; returns whether this was the first.
-    pub fn set_command_sink(&self, sink: Arc<dyn CommandSink>) -> bool {
-        self.inner().set_command_sink(sink)
-    }
-
-    /// Returns whether clients can connect: there are media workers.
-    #[must_use]
-    pub fn has_media(&self) -> bool {
-        self.inner().has_command_sink()
-    }
-
     /// Connects a client: a new join is admitted by the control plane, and one that is resumed goes on. Once this returns,
     /// the first message is ready; the websocket may be opened.
     ///
@@ -93,14 +82,15 @@ impl EmbeddedPlane {
         if join.resume.is_some() {
             return Ok(());
         }
-        let (probed, answers) = self.inner().call(|machine, now| machine.probe_join(claims, now));
+        let room = claims.room.clone();
+        let (probed, answers) = self.inner().call(&room, |machine, now| machine.probe_join(claims, now));
         probed?;
         Ok(await_answers(answers).await?)
     }
 
     /// Asks all clients to connect anew, because the server stops.
     pub fn shut_down_sessions(&self) {
-        self.inner().sessions.broadcast(|| Input::Stop);
+        self.inner().rooms.all().iter().for_each(|room| room.sessions.broadcast(|| Input::Stop));
     }
 }
 
@@ -112,21 +102,21 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
         subscriptions: Subscriptions::new(join.settings.auto_subscribe),
         ..Client::default()
     };
-    let (identity, room) = (claims.identity.clone(), claims.room.clone());
-    let (sid, answers) = inner.call(|machine, now| machine.request_join(claims, client, now));
+    let (identity, name) = (claims.identity.clone(), claims.room.clone());
+    let (room, sid, answers) = inner.enter(&name, |machine, now| machine.request_join(claims, client, now));
     let sid = sid?;
     if let Err(refused) = await_answers(answers).await {
-        inner.call(|machine, _| machine.cancel_request(&sid));
+        inner.call_in(&room, |machine, _| machine.cancel_request(&sid));
         return Err(refused.into());
     }
     // Before the participant is admitted, so that its session misses no notice.
-    let inputs = inner.sessions.add(&sid, &room);
-    let session = Session::new(sid.clone(), (identity, room), join.mode, inner.clock.monotonic());
-    let mut session = session.with_turn(inner.turn.get().cloned());
-    if inner.permits_simulations() {
+    let inputs = room.sessions.add(&sid);
+    let session = Session::new(sid.clone(), identity, join.mode, inner.clock.monotonic());
+    let mut session = session.with_turn(inner.turn.clone());
+    if inner.common.has_sandbox() {
         session.permit_simulations();
     }
-    let (admitted, _) = inner.call(|machine, now| {
+    let (admitted, _) = inner.call_in(&room, |machine, now| {
         let admitted = machine.admit(&sid, now);
         if admitted.is_ok() {
             session.start(&mut inner.turn(machine, now), &join);
@@ -134,14 +124,14 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
         admitted
     });
     if let Err(error) = admitted {
-        inner.sessions.remove(&sid);
+        room.sessions.remove(&sid);
         return Err(error.into());
     }
-    inner.watch_deadlines();
     let (connection, socket) = connection();
     let task = SessionTask {
-        budget: inner.budgets().client(join.address),
+        budget: inner.budgets.client(join.address),
         inner,
+        room,
         sid,
         session,
         socket: Some(socket),
@@ -161,20 +151,17 @@ impl Inner {
 
     /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
     fn attach(&self, sid: &ParticipantSid, claims: &Claims, join: JoinParameters) -> Option<SignalConnection> {
-        let is_same = |machine: &Machine| {
-            let local = machine.present(sid).ok();
-            local.is_some_and(|local| *local.identity() == claims.identity && local.room == claims.room)
-        };
-        let (is_resumable, _) = self.call(|machine, _| is_same(machine));
+        let room = self.rooms.get(&claims.room)?;
+        room.lock().machine.present(sid).ok().filter(|local| *local.identity() == claims.identity)?;
         let (connection, socket) = connection();
-        let attached = is_resumable && self.sessions.send(sid, Input::Attach(Box::new((join, socket))));
-        attached.then_some(connection)
+        room.sessions.send(sid, Input::Attach(Box::new((join, socket)))).then_some(connection)
     }
 }
 
-/// A session, its websocket if it has one, and the plane.
+/// A session, its websocket if it has one, its room, and the plane.
 struct SessionTask {
     inner: Arc<Inner>,
+    room: Arc<Room>,
     sid: ParticipantSid,
     session: Session,
     socket: Option<Socket>,
@@ -219,13 +206,13 @@ impl SessionTask {
                 Wake::Frame(Some(frame)) => self.handle_frame(&frame),
                 Wake::Frame(None) => {
                     self.socket = None;
-                    self.detach();
+                    self.call(Session::detach);
                 }
                 Wake::Deadline => self.call(Session::tick),
             }
             self.flush();
         }
-        self.inner.sessions.remove(&self.sid);
+        self.room.sessions.remove(&self.sid);
         if !self.was_connected {
             self.inner.record(|metrics| metrics.record_join(JoinOutcome::NotConnected));
         }
@@ -239,8 +226,7 @@ impl SessionTask {
             Input::Qualities(qualities) => self.call(|session, turn| session.handle_qualities(turn, &qualities)),
             Input::PublishRate(kbps) => {
                 // A rate that comes before the join is accepted, or after its end, is dropped.
-                let _ = self.inner.call(|machine, now| machine.set_bitrate(&self.sid, kbps, now));
-                self.inner.watch_deadlines();
+                let _ = self.inner.call_in(&self.room, |machine, now| machine.set_bitrate(&self.sid, kbps, now));
             }
             Input::Attach(attached) => {
                 let (join, socket) = *attached;
@@ -258,10 +244,10 @@ impl SessionTask {
         }
         let (inner, session) = (&self.inner, &mut self.session);
         let (is_joining, answers) =
-            inner.call(|machine, now| session.handle_media(&mut inner.turn(machine, now), event));
+            inner.call_in(&self.room, |machine, now| session.handle_media(&mut inner.turn(machine, now), event));
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(Arc::clone(inner), self.sid.clone(), answers));
+            tokio::spawn(conclude(Arc::clone(inner), Arc::clone(&self.room), self.sid.clone(), answers));
         }
     }
 
@@ -282,7 +268,7 @@ impl SessionTask {
             return;
         }
         self.writes_text |= matches!(frame, SignalFrame::Text(_));
-        match read(frame, &mut self.budget, self.inner.budgets()) {
+        match read(frame, &mut self.budget, &self.inner.budgets) {
             Ok(request) => self.call(|session, turn| session.handle_request(turn, request)),
             Err(FrameError::Malformed) => {}
             Err(FrameError::Exceeds(excess)) => {
@@ -301,16 +287,9 @@ impl SessionTask {
         log::debug!("participant {}: {excess}", self.sid);
     }
 
-    /// The websocket is gone, or to be closed.
-    fn detach(&mut self) {
-        self.call(Session::detach);
-        // The time to connect may be shorter now.
-        self.inner.watch_deadlines();
-    }
-
     fn call(&mut self, call: impl FnOnce(&mut Session, &mut Turn<'_>)) {
         let (inner, session) = (&self.inner, &mut self.session);
-        inner.call(|machine, now| call(session, &mut inner.turn(machine, now)));
+        inner.call_in(&self.room, |machine, now| call(session, &mut inner.turn(machine, now)));
     }
 
     /// Sends the session's messages. A client that does not read them loses its websocket.
@@ -324,7 +303,7 @@ impl SessionTask {
             if replies.send(encode(message, self.writes_text), is_snapshot).is_err() {
                 self.note_excess(Excess::Unread);
                 self.close_socket();
-                self.detach();
+                self.call(Session::detach);
                 return;
             }
         }
@@ -340,8 +319,13 @@ impl SessionTask {
 }
 
 /// Completes or aborts a join as the control plane decides, and counts it.
-pub(in crate::embedded) async fn conclude(inner: Arc<Inner>, sid: ParticipantSid, answers: Vec<ReportAnswer>) {
-    let outcome = match conclude_join(Arc::clone(&inner), sid, answers).await {
+pub(in crate::embedded) async fn conclude(
+    inner: Arc<Inner>,
+    room: Arc<Room>,
+    sid: ParticipantSid,
+    answers: Vec<ReportAnswer>,
+) {
+    let outcome = match conclude_join(Arc::clone(&inner), room, sid, answers).await {
         Ok(()) => JoinOutcome::Joined,
         Err(_) => JoinOutcome::Rejected,
     };

@@ -2,7 +2,7 @@
 
 #![expect(deprecated, reason = "clients of older versions read and write these fields")]
 
-use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
+use conclave_model::{ParticipantSid, TrackSid};
 use conclave_rtc::{Codec, ConnectionQuality, PeerQuality, Quality, Speaker};
 use livekit_protocol as proto;
 use proto::leave_request::Action;
@@ -11,8 +11,8 @@ use proto::signal_response::Message;
 use proto::{DisconnectReason, ParticipantInfo};
 
 use crate::embedded::effect::DisconnectCause;
+use crate::embedded::machine::Machine;
 use crate::embedded::machine::media_tracks::AnnounceError;
-use crate::embedded::room::Room;
 
 /// The version of LiveKit whose behaviour clients may expect.
 const SERVER_VERSION: &str = "1.9.0";
@@ -29,15 +29,16 @@ pub fn server_info() -> proto::ServerInfo {
     }
 }
 
-/// Returns the description of a room for clients.
-pub fn room_info(name: &NamespacedRoom, room: &Room) -> proto::Room {
-    let opened_at = room.opened_at.map_or(0, conclave_model::Timestamp::millis);
+/// Returns the description of the room for clients.
+pub fn room_info(machine: &Machine) -> proto::Room {
+    let members = machine.members();
+    let opened_at = members.opened_at.map_or(0, conclave_model::Timestamp::millis);
     proto::Room {
-        sid: room.sid.to_string(),
-        name: name.to_string(),
+        sid: members.sid.to_string(),
+        name: machine.name().to_string(),
         creation_time: opened_at / 1_000,
         creation_time_ms: opened_at,
-        num_participants: u32::try_from(room.members().count()).unwrap_or(u32::MAX),
+        num_participants: u32::try_from(members.iter().count()).unwrap_or(u32::MAX),
         ..proto::Room::default()
     }
 }

@@ -1,9 +1,9 @@
-//! The channels to all sessions.
+//! The channels to the sessions of a room.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use conclave_model::{NamespacedRoom, ParticipantSid};
+use conclave_model::ParticipantSid;
 use conclave_rtc::{Event, PeerEvent, PeerQuality, RoomEvent, Speaker};
 use tokio::sync::mpsc;
 
@@ -33,44 +33,21 @@ pub(in crate::embedded) enum Input {
     Stop,
 }
 
-/// The channels to all sessions. Its lock is held for a look-up and never while another is taken.
+/// The channels to the sessions of a room. Its lock is held for a look-up and never while another is taken.
 #[derive(Debug, Default)]
-pub(in crate::embedded) struct Sessions(Mutex<Channels>);
+pub(in crate::embedded) struct Sessions(Mutex<HashMap<ParticipantSid, mpsc::Sender<Input>>>);
 
-#[derive(Debug, Default)]
-struct Channels {
-    sessions: HashMap<ParticipantSid, (NamespacedRoom, mpsc::Sender<Input>)>,
-    rooms: HashMap<NamespacedRoom, HashSet<ParticipantSid>>,
-}
-
-impl Channels {
-    fn remove(&mut self, sid: &ParticipantSid) {
-        let Some((room, _)) = self.sessions.remove(sid) else { return };
-        if let Some(sids) = self.rooms.get_mut(&room) {
-            sids.remove(sid);
-            if sids.is_empty() {
-                self.rooms.remove(&room);
-            }
-        }
-    }
-
-    /// Sends an input. The channel of a session that does not keep up is removed, by which the session ends.
-    fn send(&mut self, sid: &ParticipantSid, input: Input) -> bool {
-        let sent = self.sessions.get(sid).map(|(_, channel)| channel.try_send(input).is_ok());
-        if sent == Some(false) {
-            self.remove(sid);
-        }
-        sent.unwrap_or_default()
-    }
+/// Sends an input, and returns whether the session takes it. Otherwise the session does not keep up, and its channel is to be
+/// removed, by which it ends.
+fn try_send(channel: &mpsc::Sender<Input>, input: Input) -> bool {
+    channel.try_send(input).is_ok()
 }
 
 impl Sessions {
     /// Adds a session and returns its inputs.
-    pub fn add(&self, sid: &ParticipantSid, room: &NamespacedRoom) -> mpsc::Receiver<Input> {
+    pub fn add(&self, sid: &ParticipantSid) -> mpsc::Receiver<Input> {
         let (channel, inputs) = mpsc::channel(CAPACITY);
-        let mut channels = self.lock();
-        channels.sessions.insert(sid.clone(), (room.clone(), channel));
-        channels.rooms.entry(room.clone()).or_default().insert(sid.clone());
+        self.lock().insert(sid.clone(), channel);
         inputs
     }
 
@@ -81,47 +58,32 @@ impl Sessions {
 
     /// Sends an input to a session, and returns whether there is one that takes it.
     pub fn send(&self, sid: &ParticipantSid, input: Input) -> bool {
-        self.lock().send(sid, input)
-    }
-
-    /// Sends an input to the sessions of a room.
-    pub fn send_to_room(&self, room: &NamespacedRoom, input: impl Fn() -> Input) {
         let mut channels = self.lock();
-        let sids: Vec<_> = channels.rooms.get(room).into_iter().flatten().cloned().collect();
-        for sid in sids {
-            channels.send(&sid, input());
+        let sent = channels.get(sid).map(|channel| try_send(channel, input));
+        if sent == Some(false) {
+            channels.remove(sid);
         }
+        sent.unwrap_or_default()
     }
 
     /// Sends an input to all sessions.
     pub fn broadcast(&self, input: impl Fn() -> Input) {
-        let mut channels = self.lock();
-        let sids: Vec<_> = channels.sessions.keys().cloned().collect();
-        for sid in sids {
-            channels.send(&sid, input());
-        }
+        self.lock().retain(|_, channel| try_send(channel, input()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Channels> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Sessions {
-    /// Passes an event of a media worker to the sessions that it concerns. Called on the worker's thread: it takes no lock of
-    /// the machine, and does not wait.
+    /// Passes an event of a media worker to the sessions that it concerns.
     pub fn handle_event(&self, event: Event) {
         match event {
             Event::Peer { peer, event, .. } => {
                 self.send(&peer, Input::Media(event));
             }
-            Event::Room { room, event: RoomEvent::SpeakersChanged(speakers) } => {
+            Event::Room { event: RoomEvent::SpeakersChanged(speakers), .. } => {
                 let speakers: Arc<[_]> = speakers.into();
-                self.send_to_room(&room, || Input::Speakers(Arc::clone(&speakers)));
+                self.broadcast(|| Input::Speakers(Arc::clone(&speakers)));
             }
-            Event::Room { room, event: RoomEvent::ConnectionQuality(qualities) } => {
+            Event::Room { event: RoomEvent::ConnectionQuality(qualities), .. } => {
                 let qualities: Arc<[_]> = qualities.into();
-                self.send_to_room(&room, || Input::Qualities(Arc::clone(&qualities)));
+                self.broadcast(|| Input::Qualities(Arc::clone(&qualities)));
             }
             Event::Room { event: RoomEvent::PublishRates(rates), .. } => {
                 for rate in rates {
@@ -129,5 +91,9 @@ impl Sessions {
                 }
             }
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ParticipantSid, mpsc::Sender<Input>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

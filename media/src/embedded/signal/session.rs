@@ -17,8 +17,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::{Identity, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
-use conclave_rtc::{Command, ConnectionMode, NewPeer, PeerCommand};
+use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
+use conclave_rtc::{ConnectionMode, NewPeer, PeerCommand};
 use livekit_protocol as proto;
 use proto::leave_request::Action;
 use proto::signal_response::Message;
@@ -45,7 +45,7 @@ const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a session works on during one call.
 pub(super) struct Turn<'a> {
-    /// Rooms and participants, and the monotonic reading of the clock, which the session's own deadlines are by.
+    /// The room and its participants, and the monotonic reading of the clock, which the session's own deadlines are by.
     pub machine: &'a mut Machine,
     /// Signs refreshed tokens.
     pub signer: &'a TokenSigner,
@@ -69,7 +69,6 @@ enum Signal {
 pub(super) struct Session {
     sid: ParticipantSid,
     identity: Identity,
-    room: NamespacedRoom,
     mode: ConnectionMode,
     signal: Signal,
     /// When the client was last heard of.
@@ -97,16 +96,10 @@ pub(super) struct Session {
 
 impl Session {
     /// Creates the session of a participant that has been admitted. Its first call has to be [`Session::start`].
-    pub fn new(
-        sid: ParticipantSid,
-        (identity, room): (Identity, NamespacedRoom),
-        mode: ConnectionMode,
-        reading: Duration,
-    ) -> Self {
+    pub fn new(sid: ParticipantSid, identity: Identity, mode: ConnectionMode, reading: Duration) -> Self {
         Self {
             sid,
             identity,
-            room,
             mode,
             signal: Signal::Attached,
             heard_at: reading,
@@ -220,7 +213,7 @@ impl Session {
     }
 
     fn command(&self, turn: &mut Turn<'_>, command: PeerCommand) {
-        turn.machine.command(&self.room, command.for_peer(self.sid.clone()));
+        turn.machine.command(&self.sid, command);
     }
 
     fn refresh_token(&mut self, turn: &mut Turn<'_>) {
@@ -243,8 +236,8 @@ impl Session {
             allows_pause: join.settings.subscriber_allow_pause.unwrap_or_default(),
             permissions,
         };
-        turn.machine.command(&self.room, Command::AddPeer(peer));
-        turn.machine.refresh_message_reports(&self.room);
+        turn.machine.add_peer(peer);
+        turn.machine.refresh_message_reports();
     }
 
     /// Returns whether the client waits for its subscriber connection rather than for that by which it publishes.
@@ -263,7 +256,7 @@ impl Session {
         let others = turn.machine.visible_to(&self.sid).into_iter().map(participant_info);
         let server_info = messages::server_info();
         Some(proto::JoinResponse {
-            room: turn.machine.room(&self.room).map(|room| messages::room_info(&self.room, room)),
+            room: Some(messages::room_info(turn.machine)),
             participant: Some(participant_info(own)),
             other_participants: others.collect(),
             server_version: server_info.version.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_model::{ClientAddress, ParticipantSid, Secret, Timestamp};
+use conclave_model::{ClientAddress, NamespacedRoom, ParticipantSid, Secret, Timestamp};
 use conclave_rtc::PeerEvent;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -16,9 +16,11 @@ use super::refusal::WhipPatchError;
 use super::registry::{Request, Restarted, WhipSessionName};
 use super::session::{Patched, WhipPatch, WhipSession, announced_tracks};
 use crate::embedded::encoder_refusal::EncoderRefusal;
+use crate::embedded::error::MachineError;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::encoders::EncoderJoin;
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
+use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
 use crate::embedded::signal::driver::conclude;
 use crate::embedded::signal::registry::Input;
@@ -42,8 +44,8 @@ impl EmbeddedPlane {
         let rates = &self.inner().stream_key_rates;
         let counted = address.map_or(Ok(()), |address| rates.check(address, key));
         counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
-        let (checked, _) = self.inner().call(|machine, _| machine.vacant_endpoint(key, input).map(|_| ()));
-        Ok(checked?)
+        let room = self.inner().room_of_key(key)?;
+        Ok(self.inner().call(&room, |machine, _| machine.vacant_endpoint(key, input).map(|_| ())).0?)
     }
 
     /// Connects a WHIP encoder with its SDP offer.
@@ -94,7 +96,10 @@ impl EmbeddedPlane {
     fn whip_session(&self, name: WhipSessionName<'_>) -> Option<mpsc::Sender<Request>> {
         let sid = match name {
             WhipSessionName::Id(id) => self.inner().whip.by_id(id),
-            WhipSessionName::Key(key) => self.inner().call(|machine, _| machine.encoder_of(key)).0,
+            WhipSessionName::Key(key) => {
+                let room = self.inner().common.room_of_key(key)?;
+                self.inner().call(&room, |machine, _| machine.encoder_of(key)).0
+            }
         };
         self.inner().whip.channel(&sid?)
     }
@@ -103,15 +108,10 @@ impl EmbeddedPlane {
 /// Admits an encoder and starts its session, or refuses it. Returns once the media worker has answered the offer.
 async fn admit(inner: Arc<Inner>, key: StreamKeyHash, offer: String) -> Result<WhipAnswer, EncoderRefusal> {
     let tracks = announced_tracks(&offer)?;
-    let (requested, answers) = inner.call(|machine, now| machine.request_encoder(&key, InputType::Whip, now));
-    let join = requested?;
-    if let Err(refused) = await_answers(answers).await {
-        inner.call(|machine, _| machine.cancel_request(&join.sid));
-        return Err(refused.into());
-    }
+    let (room, join) = inner.request_encoder(&key, InputType::Whip).await?;
     // Before the encoder is admitted, so that its session misses no notice.
-    let inputs = inner.sessions.add(&join.sid, &join.room);
-    let (started, _) = inner.call(|machine, now| {
+    let inputs = room.sessions.add(&join.sid);
+    let (started, _) = inner.call_in(&room, |machine, now| {
         machine.admit_encoder(&join.sid, now)?;
         let started = WhipSession::start(machine, join.clone(), offer, &tracks);
         if let Err(EncoderRefusal::BadStream(reason)) = started {
@@ -119,14 +119,37 @@ async fn admit(inner: Arc<Inner>, key: StreamKeyHash, offer: String) -> Result<W
         }
         started
     });
-    inner.watch_deadlines();
-    let session = started.inspect_err(|_| inner.sessions.remove(&join.sid))?;
-    open(inner, join, session, inputs).await
+    let session = started.inspect_err(|_| room.sessions.remove(&join.sid))?;
+    open(inner, room, join, session, inputs).await
+}
+
+impl Inner {
+    /// Returns the room of the endpoint with this stream key.
+    pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
+        self.common.room_of_key(key).ok_or(MachineError::NoSuchIngress)
+    }
+
+    /// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join.
+    pub async fn request_encoder(
+        self: &Arc<Self>,
+        key: &StreamKeyHash,
+        input: InputType,
+    ) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
+        let name = self.room_of_key(key)?;
+        let (room, requested, answers) = self.enter(&name, |machine, now| machine.request_encoder(key, input, now));
+        let join = requested?;
+        if let Err(refused) = await_answers(answers).await {
+            self.call_in(&room, |machine, _| machine.cancel_request(&join.sid));
+            return Err(refused.into());
+        }
+        Ok((room, join))
+    }
 }
 
 /// Runs a session, and returns its answer.
 async fn open(
     inner: Arc<Inner>,
+    room: Arc<Room>,
     join: EncoderJoin,
     session: WhipSession,
     inputs: mpsc::Receiver<Input>,
@@ -134,9 +157,9 @@ async fn open(
     let id = random_text(ID_LENGTH, BASE62);
     let requests = inner.whip.add(&id, &join.sid);
     let (reply, answered) = oneshot::channel();
-    let turn = inner.turn.get().map(|turn| turn.for_participant(&join.identity, inner.clock.now()));
+    let turn = inner.turn.as_ref().map(|turn| turn.for_participant(&join.identity, inner.clock.now()));
     let sid = join.sid;
-    let task = SessionTask { inner, sid, session, reply: Some(Reply::Offer(reply)), was_connected: false };
+    let task = SessionTask { inner, room, sid, session, reply: Some(Reply::Offer(reply)), was_connected: false };
     tokio::spawn(task.run(inputs, requests));
     let answer = timeout(ANSWER_TIMEOUT, answered).await.map_err(|_| EncoderRefusal::Unavailable)?;
     let Restarted { etag, fragment: sdp } = answer.map_err(|_| EncoderRefusal::Unavailable)??;
@@ -151,9 +174,10 @@ enum Reply {
     Patch(oneshot::Sender<Result<Option<Restarted>, WhipPatchError>>),
 }
 
-/// A session and the plane.
+/// A session, its room, and the plane.
 struct SessionTask {
     inner: Arc<Inner>,
+    room: Arc<Room>,
     sid: ParticipantSid,
     session: WhipSession,
     reply: Option<Reply>,
@@ -191,7 +215,7 @@ impl SessionTask {
             self.reply_with_answer();
         }
         self.inner.whip.remove(&self.sid);
-        self.inner.sessions.remove(&self.sid);
+        self.room.sessions.remove(&self.sid);
         if let Some(Reply::Offer(reply)) = self.reply.take() {
             let _ = reply.send(Err(self.session.refusal()));
         }
@@ -206,8 +230,7 @@ impl SessionTask {
             Input::Media(event) => self.handle_media(event),
             Input::PublishRate(kbps) => {
                 // A rate that comes before the join is accepted, or after its end, is dropped.
-                let _ = self.inner.call(|machine, now| machine.set_bitrate(&self.sid, kbps, now));
-                self.inner.watch_deadlines();
+                let _ = self.inner.call_in(&self.room, |machine, now| machine.set_bitrate(&self.sid, kbps, now));
             }
             // An encoder receives nothing, has no websocket, and cannot be told that the server stops.
             Input::Speakers(_) | Input::Qualities(_) | Input::Attach(_) | Input::Stop => {}
@@ -216,10 +239,10 @@ impl SessionTask {
 
     fn handle_media(&mut self, event: PeerEvent) {
         let (inner, session) = (&self.inner, &mut self.session);
-        let (is_joining, answers) = inner.call(|machine, now| session.handle_media(machine, event, now));
+        let (is_joining, answers) = inner.call_in(&self.room, |machine, now| session.handle_media(machine, event, now));
         if is_joining {
             self.was_connected = true;
-            tokio::spawn(conclude(Arc::clone(inner), self.sid.clone(), answers));
+            tokio::spawn(conclude(Arc::clone(inner), Arc::clone(&self.room), self.sid.clone(), answers));
         }
     }
 
@@ -236,7 +259,7 @@ impl SessionTask {
             }
             Request::Delete(reply) => {
                 let (inner, session) = (&self.inner, &mut self.session);
-                let ((), answers) = inner.call(|machine, now| session.end(machine, true, now));
+                let ((), answers) = inner.call_in(&self.room, |machine, now| session.end(machine, true, now));
                 tokio::spawn(async move {
                     // What is not written now is written by reconciliation.
                     let _ = await_answers(answers).await;
@@ -262,7 +285,7 @@ impl SessionTask {
 
     fn call<T>(&mut self, call: impl FnOnce(&mut WhipSession, &mut Machine, Timestamp) -> T) -> T {
         let (inner, session) = (&self.inner, &mut self.session);
-        inner.call(|machine, now| call(session, machine, now)).0
+        inner.call_in(&self.room, |machine, now| call(session, machine, now)).0
     }
 }
 

@@ -5,9 +5,7 @@ use std::time::Duration;
 use conclave_model::Timestamp;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
-use conclave_rtc::{
-    Command, ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium,
-};
+use conclave_rtc::{ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium};
 use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
@@ -107,18 +105,15 @@ impl WhipSession {
     ) -> Result<Self, EncoderRefusal> {
         let credentials = fragment::read_credentials(&offer).map_err(EncoderRefusal::BadStream)?;
         let permissions = machine.peer_permissions(&join.sid).ok_or(EncoderRefusal::UnknownKey)?;
-        machine.command(
-            &join.room,
-            Command::AddPeer(NewPeer {
-                sid: join.sid.clone(),
-                identity: join.identity.clone(),
-                mode: ConnectionMode::Single,
-                is_subscriber_primary: false,
-                needs_full_ice: false,
-                allows_pause: false,
-                permissions,
-            }),
-        );
+        machine.add_peer(NewPeer {
+            sid: join.sid.clone(),
+            identity: join.identity.clone(),
+            mode: ConnectionMode::Single,
+            is_subscriber_primary: false,
+            needs_full_ice: false,
+            allows_pause: false,
+            permissions,
+        });
         for track in tracks {
             let announced = machine.announce_track(&join.sid, track);
             announced.map_err(|_| EncoderRefusal::BadStream("the offer has tracks that cannot be published"))?;
@@ -230,8 +225,8 @@ impl WhipSession {
     fn send_offer(&mut self, machine: &mut Machine) {
         self.offer_id += 1;
         self.etag = format!("\"{}\"", random_text(TAG_LENGTH, BASE62));
-        let (peer, sdp) = (self.join.sid.clone(), self.offer.clone());
-        machine.command(&self.join.room, PeerCommand::Offer { offer_id: self.offer_id, sdp }.for_peer(peer));
+        let offer = PeerCommand::Offer { offer_id: self.offer_id, sdp: self.offer.clone() };
+        machine.command(&self.join.sid, offer);
     }
 }
 

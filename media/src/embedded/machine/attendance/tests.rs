@@ -13,7 +13,7 @@ const COMPOSITE: EgressSource = EgressSource::RoomComposite { layout: Layout::Gr
 
 fn begin(machine: &mut Machine, source: EgressSource) -> EgressId {
     let id = machine.unused_egress_id();
-    machine.begin_job(id.clone(), &room(), source, NOW);
+    machine.begin_job(id.clone(), source, NOW);
     id
 }
 
@@ -43,10 +43,10 @@ fn told(machine: &mut Machine) -> Vec<String> {
         }
         Effect::Job { effect: JobEffect::Attach { track, .. }, .. } => Some(format!("+{track}")),
         Effect::Job { effect: JobEffect::Stop, .. } => Some("stop".into()),
-        Effect::Command {
-            command: Command::Peer { command: PeerCommand::DetachRecorder { track, .. }, .. }, ..
-        } => Some(format!("-{track}")),
-        Effect::Command { .. } | Effect::Notify { .. } => None,
+        Effect::Command(Command::Peer { command: PeerCommand::DetachRecorder { track, .. }, .. }) => {
+            Some(format!("-{track}"))
+        }
+        Effect::Command(_) | Effect::Notify { .. } | Effect::OpenMedia | Effect::CloseMedia => None,
     });
     effects.collect()
 }
@@ -92,7 +92,7 @@ fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
         begin(&mut machine, source);
         assert_eq!(told(&mut machine), expected);
     }
-    let codec = |track: &str| machine.codec_of(&room(), &track.parse().unwrap());
+    let codec = |track: &str| machine.codec_of(&track.parse().unwrap());
     assert_eq!((codec("TR_v"), codec("TR_g")), (Some(Codec::Vp8), None));
 }
 
@@ -116,12 +116,12 @@ fn the_status_of_an_egress_with_ffmpeg_is_what_ffmpeg_makes_of_it() {
     assert_eq!(machine.egresses.get(&id).and_then(Egress::deadline), None);
     let later = NOW.after(Duration::from_secs(60));
     machine.tick_at(later);
-    let status = |machine: &Machine| machine.egress(&room(), &id).unwrap().status;
+    let status = |machine: &Machine| machine.egress(&id).unwrap().status;
     assert_eq!(status(&machine), EgressStatus::Starting, "time changes nothing");
     machine.handle_job_event(&id, JobEvent::Active, NOW);
     assert_eq!(status(&machine), EgressStatus::Active);
     told(&mut machine);
-    machine.close_room(&room(), NOW);
+    machine.close(NOW);
     assert_eq!((status(&machine), machine.next_deadline()), (EgressStatus::Ending, None));
     assert!(told(&mut machine).contains(&"stop".to_owned()));
     machine.take_reports();

@@ -62,9 +62,7 @@ fn publish_announced(
 /// Takes the commands to the media worker.
 fn commands(machine: &mut Machine) -> Vec<Command> {
     let effects = machine.take_effects().into_iter();
-    effects
-        .filter_map(|effect| if let Effect::Command { command, .. } = effect { Some(command) } else { None })
-        .collect()
+    effects.filter_map(|effect| if let Effect::Command(command) = effect { Some(command) } else { None }).collect()
 }
 
 /// Takes the messages that the media worker is to send.
@@ -79,7 +77,7 @@ fn a_refused_request_gives_its_seat_back() {
     let sid = request(&mut machine, claims(&room(), "alice", Some(1))).unwrap();
     assert_eq!(request(&mut machine, claims(&room(), "bob", Some(1))), Err(MachineError::RoomFull));
     machine.cancel_request(&sid);
-    assert!(machine.participants.is_empty() && machine.rooms.is_empty());
+    assert!(machine.participants.is_empty() && machine.is_unused());
     assert!(request(&mut machine, claims(&room(), "bob", Some(1))).is_ok());
 }
 
@@ -96,20 +94,19 @@ fn a_client_has_a_minute_to_connect_and_half_of_it_without_signalling() {
     machine.at(after(20)).signal_lost(&alice);
     assert_eq!(machine.next_deadline(), Some(reading(after(40))), "a loss never gives more time");
     machine.tick_at(after(40));
-    assert!(machine.participants.is_empty() && machine.rooms.is_empty() && machine.next_deadline().is_none());
+    assert!(machine.participants.is_empty() && machine.is_unused() && machine.next_deadline().is_none());
 
     let bob = client(&mut machine, "bob");
     assert_eq!(machine.next_deadline(), None, "connected");
     machine.at(after(50)).signal_lost(&bob);
     assert_eq!(machine.next_deadline(), None);
     machine.leave(&bob, true, after(50)).unwrap();
-    assert!(machine.participants.is_empty() && machine.rooms.is_empty());
+    assert!(machine.participants.is_empty() && machine.is_unused());
 }
 
 #[test]
 fn a_client_announces_all_its_tracks_before_the_first_has_a_section_and_each_once() {
     let mut machine = sandbox_machine();
-    machine.set_max_tracks(100);
     let alice = client(&mut machine, "alice");
     for number in 0..100 {
         machine.announce_track(&alice, &announcement(&format!("c{number}"), TrackType::Audio)).unwrap();
@@ -128,7 +125,7 @@ fn a_published_track_has_what_its_kind_has_and_its_client_said() {
     let other =
         AddTrackRequest { width: 0, height: 0, name: "other".to_owned(), ..announcement("other", TrackType::Video) };
     publish_announced(&mut machine, &alice, &other, Codec::Vp8);
-    let published = machine.participant(&room(), &"alice".parse().unwrap()).unwrap();
+    let published = machine.participant(&"alice".parse().unwrap()).unwrap();
     let shown: Vec<_> = published
         .tracks
         .iter()
@@ -136,7 +133,7 @@ fn a_published_track_has_what_its_kind_has_and_its_client_said() {
         .collect();
     let [camera, microphone] = [(None, Some(640), Some(360), Some(false)), (None, None, None, None)];
     assert_eq!(shown, [camera, microphone, (Some("other"), None, None, Some(false))]);
-    assert_eq!(machine.codec_of(&room(), &published.tracks[0].sid), Some(Codec::Vp8));
+    assert_eq!(machine.codec_of(&published.tracks[0].sid), Some(Codec::Vp8));
 }
 
 #[test]
@@ -191,7 +188,7 @@ fn an_endpoint_publishes_once_however_many_tracks_its_encoder_has() {
 #[test]
 fn only_a_client_that_could_subscribe_is_notified_that_it_may_not_receive_a_track() {
     let mut machine = Machine::default();
-    machine.set_subscription_rules(&room(), [("guest".parse().unwrap(), to_roles(&[]))].into());
+    machine.set_subscription_rules([("guest".parse().unwrap(), to_roles(&[]))].into());
     let guest = |identity: &str| with(claims(&room(), identity, None), "svc.role", "guest");
     connected(&mut machine, without_subscribing(guest("bob")));
     let carol = connected(&mut machine, guest("carol"));
@@ -211,9 +208,9 @@ fn only_a_client_that_could_subscribe_is_notified_that_it_may_not_receive_a_trac
 #[test]
 fn the_worker_reports_messages_while_somebody_without_a_client_receives_them() {
     let mut machine = sandbox_machine();
-    assert!(!machine.has_real_participants(&room()));
+    assert!(machine.clients().is_empty());
     client(&mut machine, "alice");
-    assert!(machine.has_real_participants(&room()));
+    assert!(!machine.clients().is_empty());
     let reports = |machine: &mut Machine| -> Vec<bool> {
         let commands = commands(machine).into_iter();
         let enabled = |command| if let Command::ReportMessages { enabled } = command { Some(enabled) } else { None };
@@ -249,25 +246,16 @@ fn messages_go_to_clients_that_may_subscribe_and_only_then_to_the_worker() {
         kind: DataKind::Lossy,
         to: identities.iter().map(|identity| identity.parse().unwrap()).collect(),
     };
-    machine.send_server_data(&room(), to(&["sandbox"]), NOW);
+    machine.send_server_data(to(&["sandbox"]), NOW);
     assert_eq!(messages(&mut machine).len(), 0, "nobody with a client is named");
-    machine.send_server_data(&room(), to(&["deaf"]), NOW);
-    machine.send_server_data(&room(), to(&[]), NOW);
+    machine.send_server_data(to(&["deaf"]), NOW);
+    machine.send_server_data(to(&[]), NOW);
     assert_eq!(messages(&mut machine).len(), 2);
 }
 
 #[test]
-fn what_a_client_said_is_gone_with_it() {
-    let mut machine = sandbox_machine();
-    let alice = connected(&mut machine, claims(&room(), "alice", None));
-    machine.leave(&alice, true, NOW).unwrap();
-    assert!(machine.active_or_left(&alice).unwrap().client.is_none(), "its tracks, wishes and permissions");
-}
-
-#[test]
 fn a_participant_has_a_bounded_number_of_tracks_and_its_client_learns_that_one_is_refused() {
-    let mut machine = sandbox_machine();
-    machine.set_max_tracks(2);
+    let mut machine = Machine::new(room(), Arc::new(Common::new(2, true)));
     let alice = connected(&mut machine, claims(&room(), "alice", None));
     let announce =
         |machine: &mut Machine, cid: &str| machine.announce_track(&alice, &announcement(cid, TrackType::Audio));

@@ -101,7 +101,7 @@ impl Session {
     pub(super) fn subscribe(&mut self, turn: &mut Turn<'_>, wish: proto::UpdateSubscription) {
         let listed = wish.participant_tracks.into_iter().flat_map(|of| of.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
-        let unknown = if wish.subscribe { turn.machine.unpublished(&self.room, &tracks) } else { Vec::new() };
+        let unknown = if wish.subscribe { turn.machine.unpublished(&tracks) } else { Vec::new() };
         let until = turn.machine.reading() + TRACK_TIMEOUT;
         let room_for = MAX_LIST.saturating_sub(self.awaited.len());
         self.awaited.extend(unknown.into_iter().take(room_for).map(|track| (until, track.clone())));

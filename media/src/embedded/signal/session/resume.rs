@@ -54,10 +54,7 @@ impl Session {
         let own = turn.machine.present(&self.sid).into_iter();
         let present: Vec<_> = own.chain(turn.machine.visible_to(&self.sid)).map(participant_info).collect();
         self.send(messages::update(present));
-        if let Some(room) = turn.machine.room(&self.room) {
-            let room = Some(messages::room_info(&self.room, room));
-            self.send(Message::RoomUpdate(proto::RoomUpdate { room }));
-        }
+        self.send(Message::RoomUpdate(proto::RoomUpdate { room: Some(messages::room_info(turn.machine)) }));
         self.refresh_token(turn);
         self.closes_resume(ClosedResume::AfterMessages);
     }

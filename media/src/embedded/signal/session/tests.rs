@@ -92,11 +92,11 @@ impl World {
 
     fn join_with(&mut self, claims: Claims, parameters: &JoinParameters) -> ParticipantSid {
         let client = Client { subscriptions: Subscriptions::new(true), ..Client::default() };
-        let who = (claims.identity.clone(), claims.room.clone());
+        let identity = claims.identity.clone();
         self.machine.set_reading(reading(self.now));
         let sid = self.machine.request_join(claims, client, self.now).unwrap();
         let mut session =
-            Session::new(sid.clone(), who, parameters.mode, reading(self.now)).with_turn(self.turn.clone());
+            Session::new(sid.clone(), identity, parameters.mode, reading(self.now)).with_turn(self.turn.clone());
         self.machine.admit(&sid, self.now).unwrap();
         session.start(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
         self.sessions.insert(sid.clone(), session);
@@ -170,8 +170,10 @@ impl World {
             }
             for effect in effects {
                 match effect {
-                    Effect::Command { command, .. } => self.commands.push(command),
+                    Effect::Command(command) => self.commands.push(command),
                     Effect::Notify { to, notice } => self.notify(&to, notice),
+                    Effect::OpenMedia => {}
+                    Effect::CloseMedia => self.commands.push(Command::CloseRoom),
                     Effect::Job { .. } => panic!("{effect:?}"),
                 }
             }
@@ -210,7 +212,7 @@ impl World {
 
     fn set_role(&mut self, identity: &str, role: &str, grants: Grants) {
         let grant = RoleGrant { role: role.parse().unwrap(), grants, max_kbps: None };
-        self.machine.set_role(&room(), &identity.parse().unwrap(), grant, self.now).unwrap();
+        self.machine.set_role(&identity.parse().unwrap(), grant, self.now).unwrap();
         self.deliver();
     }
 

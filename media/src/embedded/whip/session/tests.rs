@@ -70,8 +70,9 @@ impl World {
     fn deliver(&mut self) {
         for effect in self.machine.take_effects() {
             match effect {
-                Effect::Command { command, .. } => self.commands.push(command),
+                Effect::Command(command) => self.commands.push(command),
                 Effect::Notify { notice, .. } => self.session.handle_notice(&notice),
+                Effect::OpenMedia | Effect::CloseMedia => {}
                 Effect::Job { .. } => panic!("{effect:?}"),
             }
         }

@@ -7,11 +7,11 @@ fn a_removed_participant_a_closed_room_and_a_stopping_server_are_told_apart() {
     let mut world = World::new();
     let (alice, bob, carol) = (world.joined("alice", None), world.joined("bob", None), world.joined("carol", None));
     world.take_all();
-    world.machine.remove_participant(&room(), &alice, world.now);
+    world.machine.remove_participant(&alice, world.now);
     world.deliver();
     world.call(&carol, |session, _| session.shut_down());
     assert_eq!(leave_of(&world.take(&carol)), Some((DisconnectReason::ServerShutdown, Action::Reconnect)));
-    world.machine.close_room(&room(), world.now);
+    world.machine.close(world.now);
     world.deliver();
     assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::ParticipantRemoved, Action::Disconnect)));
     assert_eq!(leave_of(&world.take(&bob)), Some((DisconnectReason::RoomDeleted, Action::Disconnect)));

@@ -99,7 +99,7 @@ fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
     let (bob, _) = world.simulated("bob");
     world.take_all();
     let data = ServerData { data: b"hi".to_vec(), topic: None, kind: DataKind::Lossy, to: vec![] };
-    world.machine.send_server_data(&room(), data, world.now);
+    world.machine.send_server_data(data, world.now);
     world.machine.send_data(&bob, b"hi".to_vec(), Some("chat"), world.now).unwrap();
     world.deliver();
     let [Command::SendData(of_server), Command::SendData(of_bob)] = &world.commands[..] else { panic!() };
@@ -130,7 +130,7 @@ fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_th
     };
     world.media(&alice, PeerEvent::MessageSent(to(&[])));
     world.media(&alice, PeerEvent::MessageSent(to(&["carol"])));
-    let inbox = |world: &World, sid| world.machine.active_or_left(sid).unwrap().inbox.entries();
+    let inbox = |world: &World, sid| world.machine.active_or_left(sid).unwrap().inbox;
     assert_eq!((inbox(&world, &bob).len(), inbox(&world, &carol).len(), inbox(&world, &alice).len()), (1, 2, 0));
     let expected = Notice::Data {
         data: "aGk=".into(),

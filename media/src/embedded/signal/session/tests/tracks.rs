@@ -54,7 +54,7 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
         world.joined("guest", Some("guest")),
         world.joined("other", Some("guest")),
     );
-    world.machine.set_subscription_rules(&room(), rules);
+    world.machine.set_subscription_rules(rules);
     let (of_host, of_other) = (world.publish(&host), world.publish(&other));
     assert!(world.is_subscribed(&guest, &of_host) && world.is_subscribed(&host, &of_other));
     assert!(!world.is_subscribed(&guest, &of_other));
@@ -166,10 +166,10 @@ fn the_limit_of_a_role_holds_from_the_join_through_changes_of_rules_and_roles() 
         });
         limits.collect::<Vec<_>>()
     };
-    world.machine.set_subscription_rules(&room(), [(guest.clone(), limit(500))].into());
+    world.machine.set_subscription_rules([(guest.clone(), limit(500))].into());
     world.joined("alice", Some("guest"));
     assert_eq!(told(&world), [Some(500)]);
-    world.machine.set_subscription_rules(&room(), [(guest, limit(300))].into());
+    world.machine.set_subscription_rules([(guest, limit(300))].into());
     world.deliver();
     world.set_role("alice", "host", Grants::default());
     assert_eq!(told(&world), [Some(500), Some(300), None]);
@@ -182,10 +182,10 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
     let track = world.publish(&alice);
     world.take_all();
     let identity = "alice".parse().unwrap();
-    world.machine.mute_by_server(&room(), &identity, &track, true, world.now).unwrap();
+    world.machine.mute_by_server(&identity, &track, true, world.now).unwrap();
     world.deliver();
     let mute = |muted| Request::Mute(proto::MuteTrackRequest { sid: track.to_string(), muted });
-    let is_muted = |world: &World| world.machine.participants(&room())[0].tracks[0].muted;
+    let is_muted = |world: &World| world.machine.participants()[0].tracks[0].muted;
     assert!(matches!(&world.take(&alice)[0], Response::Mute(mute) if mute.muted));
     world.request(&alice, mute(false));
     assert!(is_muted(&world), "it answers an update by what it believes");

@@ -1,0 +1,177 @@
+//! Rooms of a plane beside each other.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use conclave_model::Secret;
+
+use super::*;
+use crate::embedded::machine::tests::{NOW, claims};
+
+/// Finds what hangs.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+/// A control plane that accepts everything.
+struct Accept;
+
+impl ReportSink for Accept {
+    fn report(&self, _: Report) -> ReportAnswer {
+        let (sender, answer) = oneshot::channel();
+        let _ = sender.send(Ok(()));
+        answer
+    }
+}
+
+fn plane() -> EmbeddedPlane {
+    let signer = Arc::new(TokenSigner::new("key", &Secret::new("secret")));
+    EmbeddedPlane::builder(Clock::manual(NOW), signer, "ws://localhost", Arc::new(Accept)).sandbox().build()
+}
+
+fn room(name: &str) -> NamespacedRoom {
+    format!("prj_0123456789ab.{name}").parse().unwrap()
+}
+
+/// Joins a participant of the sandbox. Returns its room and its sid.
+fn join(plane: &EmbeddedPlane, name: &NamespacedRoom, identity: &str) -> (Arc<Room>, ParticipantSid) {
+    let (room, sid, _) = plane.inner().enter(name, |machine, now| {
+        let sid = machine.begin_join(claims(name, identity, None), now).unwrap();
+        machine.complete_join(&sid, now);
+        sid
+    });
+    (room, sid)
+}
+
+/// Uses a room in all ways, also those that open and close it.
+async fn use_room(plane: &EmbeddedPlane, name: &NamespacedRoom) {
+    let (_, sid) = join(plane, name, "alice");
+    assert_eq!(plane.participants(name).await.unwrap().len(), 1);
+    assert!(plane.remove_participant(name, &sid).await.unwrap());
+    let (_, sid) = join(plane, name, "alice");
+    plane.leave(&sid, true).await.unwrap();
+    let stopped = plane.start_egress_in(name);
+    assert!(plane.egress(name, &stopped).await.unwrap().is_some());
+    plane.close_room(name).await.unwrap();
+    assert!(plane.inner().rooms.get(name).is_none());
+}
+
+impl EmbeddedPlane {
+    fn start_egress_in(&self, name: &NamespacedRoom) -> EgressId {
+        self.inner().call(name, Machine::start_egress).0.egress_id
+    }
+}
+
+#[test]
+fn an_operation_on_one_room_does_not_wait_for_another() {
+    let plane = plane();
+    let (held, _) = join(&plane, &room("held"), "alice");
+    let (used, done) = mpsc::channel();
+    // As long as the other operations take, and longer.
+    let guard = held.lock();
+    thread::spawn({
+        let plane = plane.clone();
+        move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(use_room(&plane, &room("other")));
+            used.send(()).unwrap();
+        }
+    });
+    done.recv_timeout(WAIT_LIMIT).unwrap();
+    drop(guard);
+}
+
+#[test]
+fn a_join_that_meets_the_close_of_its_room_is_in_a_new_one() {
+    let (plane, name) = (plane(), room("stand-up"));
+    let (closing, _) = join(&plane, &name, "alice");
+    let mut state = closing.lock();
+    let joining = thread::spawn({
+        let (plane, name) = (plane.clone(), name.clone());
+        move || join(&plane, &name, "bob")
+    });
+    // Once it has found the room, as the directory and this test have, it waits for it.
+    let deadline = Instant::now() + WAIT_LIMIT;
+    while Arc::strong_count(&closing) <= 2 {
+        assert!(Instant::now() < deadline);
+        thread::yield_now();
+    }
+    state.machine.close(NOW);
+    plane.inner().rooms.close_if_unused(&closing, &mut state);
+    drop(state);
+    let (joined, bob) = joining.join().unwrap();
+    assert!(!Arc::ptr_eq(&joined, &closing) && Arc::ptr_eq(&joined, &plane.inner().rooms.get(&name).unwrap()));
+    assert!(joined.lock().machine.present(&bob).is_ok());
+    assert!(closing.lock().machine.is_unused(), "nothing came after its close");
+}
+
+#[test]
+fn joins_and_closes_at_once_leave_each_participant_in_a_room_that_is_open() {
+    let (plane, name) = (plane(), room("stand-up"));
+    let joins = |identity: &'static str| {
+        let (plane, name) = (plane.clone(), name.clone());
+        move || {
+            for _ in 0..2_000 {
+                let (room, sid) = join(&plane, &name, identity);
+                let state = room.lock();
+                if state.machine.present(&sid).is_ok() {
+                    assert!(Arc::ptr_eq(&room, &plane.inner().rooms.get(&name).unwrap()));
+                }
+            }
+        }
+    };
+    let closes = || {
+        for _ in 0..2_000 {
+            plane.inner().call(&name, Machine::close);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(joins("alice"));
+        scope.spawn(joins("bob"));
+        scope.spawn(closes);
+    });
+    plane.inner().call(&name, Machine::close);
+    assert!(plane.inner().rooms.all().is_empty());
+}
+
+#[tokio::test]
+async fn a_participant_is_found_only_in_its_own_room() {
+    let plane = plane();
+    let (name, other) = (room("stand-up"), room("other"));
+    let (_, sid) = join(&plane, &name, "alice");
+    let alice = "alice".parse().unwrap();
+    assert!(plane.participant(&other, &alice).await.unwrap().is_none());
+    assert!(!plane.remove_participant(&other, &sid).await.unwrap());
+    let muted = plane.mute_track(&other, &alice, &"TR_1".parse().unwrap(), true).await.unwrap();
+    assert_eq!(muted, MuteOutcome::NoSuchParticipant);
+    let survey = plane.survey().await.unwrap();
+    assert_eq!(survey.rooms, std::slice::from_ref(&name), "a question opens no room");
+    assert_eq!(plane.participants(&name).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_room_stays_as_long_as_something_of_it_is_left() {
+    let (plane, name) = (plane(), room("stand-up"));
+    let is_open = || plane.inner().rooms.get(&name).is_some();
+    let guest = || BTreeMap::from([("guest".parse().unwrap(), RoleSubscribe::default())]);
+    plane.set_subscription_rules(&name, guest()).await.unwrap();
+    assert!(is_open() && plane.survey().await.unwrap().rooms.is_empty());
+    plane.close_room(&name).await.unwrap();
+    assert!(!is_open(), "its rules were all that was left");
+    let request = IngressRequest {
+        room: name.clone(),
+        max_participants: None,
+        input_type: conclave_model::ingress::InputType::Rtmp,
+        identity: "studio".parse().unwrap(),
+        name: None,
+        enable_transcoding: None,
+    };
+    let endpoint = plane.create_ingress(request).await.unwrap();
+    plane.close_room(&name).await.unwrap();
+    assert!(is_open(), "an encoder may come");
+    assert_eq!(plane.survey().await.unwrap().ingresses.len(), 1);
+    assert!(plane.connect_encoder(endpoint.stream_key.reveal()).await.is_ok());
+    plane.delete_ingress(&endpoint.ingress_id).await.unwrap();
+    assert!(!is_open());
+    let refused = plane.connect_encoder(endpoint.stream_key.reveal()).await;
+    assert_eq!(refused, Err(crate::embedded::SandboxError::NoSuchIngress));
+}
