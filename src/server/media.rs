@@ -48,23 +48,16 @@ pub(super) struct PlaneSetup<'a> {
 pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliError> {
     let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics } = *setup;
     let media = &config.media;
-    let builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(signer), media_url, Arc::new(reports.clone()));
-    let mut builder = builder.max_tracks(usize::try_from(media.max_tracks).unwrap_or(usize::MAX));
-    if media.sandbox {
-        builder = builder.sandbox();
-    }
+    let mut builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(signer), media_url, Arc::new(reports.clone()));
+    builder.max_tracks = usize::try_from(media.max_tracks).unwrap_or(usize::MAX);
+    builder.has_sandbox = media.sandbox;
+    builder.changes_per_second = media.rtc.changes_per_second;
+    builder.turn = turn_servers(&media.rtc.turn);
+    builder.rtmp = rtmp.unwrap_or_default();
     if media.rtc.enabled {
         let workers = start_workers(&mut builder, &media.rtc).map_err(|error| failed(&error))?;
-        builder = builder
-            .metrics(metrics.rtc(workers)?)
-            .changes_per_second(media.rtc.changes_per_second)
-            .egress_engine(egress::engine(config, data)?);
-    }
-    if let Some(servers) = turn_servers(&media.rtc.turn) {
-        builder = builder.turn_servers(servers);
-    }
-    if let Some(address) = rtmp {
-        builder = builder.rtmp(address);
+        builder.metrics = Some(metrics.rtc(workers)?);
+        builder.engine = Some(egress::engine(config, data)?);
     }
     Ok(builder.build())
 }

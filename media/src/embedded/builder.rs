@@ -23,20 +23,28 @@ use crate::token::TokenSigner;
 /// Tracks that a participant may have at once, unless it is set otherwise.
 const DEFAULT_TRACKS: usize = 100;
 
-/// Builds an [`EmbeddedPlane`].
+/// Builds an [`EmbeddedPlane`]: what can be set of it, with the defaults of [`EmbeddedPlane::builder`].
 pub struct EmbeddedPlaneBuilder {
+    /// How many tracks a participant may have at once; 100.
+    pub max_tracks: usize,
+    /// Whether clients may simulate failures of the server, and what the sandbox shows of participants is kept; false.
+    pub has_sandbox: bool,
+    /// How many changes a second a participant may make by signalling; 20.
+    pub changes_per_second: u32,
+    /// The TURN servers that clients are given; none.
+    pub turn: Option<TurnServers>,
+    /// Where RTMP encoders connect; at port 1935 without TLS.
+    pub rtmp: RtmpAddress,
+    /// What records and broadcasts. Without it, all recordings and broadcasts are simulated.
+    pub engine: Option<Engine>,
+    /// What joins are counted in, if anything.
+    pub metrics: Option<RtcMetrics>,
     clock: Clock,
     signer: Arc<TokenSigner>,
     sink: Arc<dyn ReportSink>,
-    urls: PublishUrls,
+    public_url: String,
     rooms: Arc<Directory>,
-    max_tracks: usize,
-    has_sandbox: bool,
-    changes_per_second: u32,
-    turn: Option<Arc<TurnServers>>,
     workers: Option<Workers>,
-    metrics: Option<RtcMetrics>,
-    jobs: Option<Jobs>,
 }
 
 impl EmbeddedPlane {
@@ -50,59 +58,24 @@ impl EmbeddedPlane {
         sink: Arc<dyn ReportSink>,
     ) -> EmbeddedPlaneBuilder {
         EmbeddedPlaneBuilder {
-            clock,
-            signer,
-            sink,
-            urls: PublishUrls::from_public_url(public_url),
-            rooms: Arc::default(),
             max_tracks: DEFAULT_TRACKS,
             has_sandbox: false,
             changes_per_second: DEFAULT_CHANGES,
             turn: None,
-            workers: None,
+            rtmp: RtmpAddress::default(),
+            engine: None,
             metrics: None,
-            jobs: None,
+            clock,
+            signer,
+            sink,
+            public_url: public_url.to_owned(),
+            rooms: Arc::default(),
+            workers: None,
         }
     }
 }
 
 impl EmbeddedPlaneBuilder {
-    /// Sets how many tracks a participant may have at once, 100 by default.
-    #[must_use]
-    pub fn max_tracks(self, tracks: usize) -> Self {
-        Self { max_tracks: tracks, ..self }
-    }
-
-    /// Lets clients simulate failures of the server, and keeps what the sandbox shows of participants.
-    #[must_use]
-    pub fn sandbox(self) -> Self {
-        Self { has_sandbox: true, ..self }
-    }
-
-    /// Sets how many changes a second a participant may make by signalling, 20 by default.
-    #[must_use]
-    pub fn changes_per_second(self, changes: u32) -> Self {
-        Self { changes_per_second: changes, ..self }
-    }
-
-    /// Gives clients TURN servers.
-    #[must_use]
-    pub fn turn_servers(self, servers: TurnServers) -> Self {
-        Self { turn: Some(Arc::new(servers)), ..self }
-    }
-
-    /// Sets where RTMP encoders connect: at port 1935 without TLS by default.
-    #[must_use]
-    pub fn rtmp(self, address: RtmpAddress) -> Self {
-        Self { urls: self.urls.with_rtmp(address), ..self }
-    }
-
-    /// Lets an engine record and broadcast. Without it, all recordings and broadcasts are simulated.
-    #[must_use]
-    pub fn egress_engine(self, engine: Engine) -> Self {
-        Self { jobs: Some(Jobs::new(engine)), ..self }
-    }
-
     /// Starts the media workers, so that the media of clients can connect. Returns what each of them counts.
     ///
     /// # Errors
@@ -110,12 +83,6 @@ impl EmbeddedPlaneBuilder {
     pub fn start_workers(&mut self, config: &Config) -> Result<Vec<Arc<WorkerMetrics>>, BindError> {
         let workers = Workers::start(config, self.rooms.clone())?;
         Ok(self.workers.insert(workers).metrics())
-    }
-
-    /// Sets what joins are counted in.
-    #[must_use]
-    pub fn metrics(self, metrics: RtcMetrics) -> Self {
-        Self { metrics: Some(metrics), ..self }
     }
 
     /// Builds the plane.
@@ -129,12 +96,12 @@ impl EmbeddedPlaneBuilder {
             signer: self.signer,
             rooms: self.rooms,
             whip: WhipSessions::default(),
-            urls: self.urls,
+            urls: PublishUrls::new(&self.public_url, self.rtmp),
             sink: self.sink,
             workers: self.workers,
             metrics: self.metrics,
-            jobs: self.jobs,
-            turn: self.turn,
+            jobs: self.engine.map(Jobs::new),
+            turn: self.turn.map(Arc::new),
             faults: Faults::default(),
         })
     }

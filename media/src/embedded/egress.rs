@@ -67,59 +67,25 @@ impl Egress {
     }
 }
 
-/// The rooms of egresses, and the egresses that ended last.
+/// The egresses that ended last.
 #[derive(Debug, Default)]
-pub(super) struct EgressIndex {
-    running: HashMap<EgressId, NamespacedRoom>,
-    ended: HashMap<EgressId, Egress>,
-    /// The ids of ended egresses, in the order in which they ended.
+pub(super) struct EndedEgresses {
+    egresses: HashMap<EgressId, Egress>,
+    /// Their ids, in the order in which they ended.
     order: VecDeque<EgressId>,
 }
 
-impl EgressIndex {
-    /// Records the room of an egress that has started.
-    pub fn insert(&mut self, id: EgressId, room: NamespacedRoom) {
-        self.running.insert(id, room);
+impl EndedEgresses {
+    pub fn get(&self, id: &EgressId) -> Option<&Egress> {
+        self.egresses.get(id)
     }
 
-    /// Returns the room of an egress.
-    pub fn room(&self, id: &EgressId) -> Option<&NamespacedRoom> {
-        self.running.get(id).or_else(|| self.ended.get(id).map(|egress| &egress.room))
-    }
-
-    /// Returns an egress that has ended.
-    pub fn ended(&self, id: &EgressId) -> Option<&Egress> {
-        self.ended.get(id)
-    }
-
-    /// Records an egress that has ended, and drops the one that ended first at capacity.
-    pub fn end(&mut self, egress: Egress) {
-        if self.order.len() == ENDED_CAPACITY
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.ended.remove(&oldest);
-        }
+    /// Adds an egress that has ended, and drops the one that ended first at capacity. Returns the id of that.
+    pub fn push(&mut self, egress: Egress) -> Option<EgressId> {
         let id = egress.state.egress_id.clone();
-        self.running.remove(&id);
         self.order.push_back(id.clone());
-        self.ended.insert(id, egress);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_egress_is_found_by_its_id_also_when_it_has_ended() {
-        let (one, other): (EgressId, EgressId) = ("EG_1".parse().unwrap(), "EG_2".parse().unwrap());
-        let mut index = EgressIndex::default();
-        let room: NamespacedRoom = "prj_0123456789ab.standup".parse().unwrap();
-        index.insert(one.clone(), room.clone());
-        assert_eq!((index.room(&one), index.room(&other)), (Some(&room), None));
-        assert!(index.ended(&one).is_none());
-        index.end(Egress::new(one.clone(), room.clone(), Timestamp::from_millis(0), Duration::ZERO));
-        assert_eq!(index.room(&one), Some(&room));
-        assert!(index.ended(&one).is_some());
+        self.egresses.insert(id, egress);
+        let oldest = if self.order.len() > ENDED_CAPACITY { self.order.pop_front() } else { None };
+        oldest.inspect(|id| drop(self.egresses.remove(id)))
     }
 }

@@ -1,10 +1,10 @@
 //! Failures between the plane and the control plane, which the sandbox simulates.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use conclave_model::Clock;
+use parking_lot::Mutex;
 
 use crate::port::MediaError;
 
@@ -20,12 +20,12 @@ pub(super) struct Faults {
 impl Faults {
     /// Lets all calls of the port fail for a duration. Participants stay connected, and reports are sent.
     pub fn simulate_outage(&self, clock: &Clock, duration: Duration) {
-        *self.outage_until.lock().unwrap_or_else(PoisonError::into_inner) = clock.monotonic() + duration;
+        *self.outage_until.lock() = clock.monotonic() + duration;
     }
 
     /// Fails a call of the port during an outage.
     pub fn check_outage(&self, clock: &Clock) -> Result<(), MediaError> {
-        if clock.monotonic() < *self.outage_until.lock().unwrap_or_else(PoisonError::into_inner) {
+        if clock.monotonic() < *self.outage_until.lock() {
             return Err(MediaError::Unavailable("an outage that the sandbox simulates".into()));
         }
         Ok(())

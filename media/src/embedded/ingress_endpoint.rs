@@ -115,35 +115,31 @@ pub struct RtmpAddress {
     pub is_secure: bool,
 }
 
-/// The usual address, unless the server listens at another one.
-const USUAL: RtmpAddress = RtmpAddress { port: 1935, is_secure: false };
+impl Default for RtmpAddress {
+    fn default() -> Self {
+        Self { port: 1935, is_secure: false }
+    }
+}
 
 /// The publish urls of encoders, without the stream key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PublishUrls {
-    /// The host of RTMP, which has a port of its own.
-    host: String,
     rtmp: String,
     whip: String,
 }
 
 impl PublishUrls {
     /// Derives the urls from the websocket url of clients: RTMP on the same host, WHIP on the same host and port.
-    pub fn from_public_url(public_url: &str) -> Self {
+    pub fn new(public_url: &str, rtmp: RtmpAddress) -> Self {
         let public = Url::parse(public_url).ok();
         let (host, authority, is_secure) = public.as_ref().map_or(("localhost", "localhost", false), |url| {
             let authority = &url[Position::BeforeHost..Position::AfterPort];
             (url.host_str().unwrap_or("localhost"), authority, matches!(url.scheme(), "wss" | "https"))
         });
         let scheme = if is_secure { "https" } else { "http" };
-        let urls = Self { host: host.to_owned(), rtmp: String::new(), whip: format!("{scheme}://{authority}/whip") };
-        urls.with_rtmp(USUAL)
-    }
-
-    /// Sets where RTMP encoders connect.
-    pub fn with_rtmp(self, RtmpAddress { port, is_secure }: RtmpAddress) -> Self {
-        let scheme = if is_secure { "rtmps" } else { "rtmp" };
-        Self { rtmp: format!("{scheme}://{}:{port}/live", self.host), ..self }
+        let rtmp_scheme = if rtmp.is_secure { "rtmps" } else { "rtmp" };
+        let rtmp = format!("{rtmp_scheme}://{host}:{}/live", rtmp.port);
+        Self { rtmp, whip: format!("{scheme}://{authority}/whip") }
     }
 
     /// Returns the publish url of an input type.
@@ -167,12 +163,11 @@ mod tests {
             ("ws://[::1]:7880", "rtmp://[::1]:1935/live", "http://[::1]:7880/whip"),
             ("nonsense", "rtmp://localhost:1935/live", "http://localhost/whip"),
         ] {
-            let urls = PublishUrls::from_public_url(public);
+            let urls = PublishUrls::new(public, RtmpAddress::default());
             let shown = [InputType::Rtmp, InputType::Whip].map(|input| urls.get(input));
             assert_eq!(shown, [rtmp, whip]);
         }
-        let urls = PublishUrls::from_public_url("ws://127.0.0.1:8080");
-        let address = RtmpAddress { port: 2935, is_secure: true };
-        assert_eq!(urls.with_rtmp(address).get(InputType::Rtmp), "rtmps://127.0.0.1:2935/live");
+        let urls = PublishUrls::new("ws://127.0.0.1:8080", RtmpAddress { port: 2935, is_secure: true });
+        assert_eq!(urls.get(InputType::Rtmp), "rtmps://127.0.0.1:2935/live");
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conclave_egress::{Attendee, EgressHost, Engine, JobHandle, LeftOutTracks, Prepared, Progress, TargetState};
 use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, TrackSid};
 use conclave_rtc::{Command, NewRecorder, PeerCommand, TrackSettings};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -45,21 +46,21 @@ impl Jobs {
     /// Starts no egress any more. Returns those that run, and how long they have for their files.
     pub fn close(&self) -> (Vec<(EgressId, NamespacedRoom)>, Duration) {
         let timeout = self.engine.begin_stop();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_closed = true;
         (state.running.iter().map(|(id, job)| (id.clone(), job.room.clone())).collect(), timeout)
     }
 
     /// Returns whether no egress is started any more.
     pub fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        self.state.lock().is_closed
     }
 
     /// Returns once no egress runs.
     pub async fn all_ended(&self) {
         loop {
             let ended = self.ended.notified();
-            if self.lock().running.is_empty() {
+            if self.state.lock().running.is_empty() {
                 return;
             }
             ended.await;
@@ -74,7 +75,7 @@ impl Jobs {
         prepared: Prepared,
         host: Arc<dyn EgressHost>,
     ) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(io::Error::other("the server stops"));
         }
@@ -85,20 +86,20 @@ impl Jobs {
 
     /// Ends an egress that has no thread any more, or that is unknown.
     pub fn remove(&self, id: &EgressId) {
-        self.lock().running.remove(id);
+        self.state.lock().running.remove(id);
         self.ended.notify_waiters();
     }
 
     /// Lets an egress know who attends.
     pub fn attend(&self, id: &EgressId, attendees: Vec<Attendee>, is_room_empty: bool) {
-        if let Some(job) = self.lock().running.get(id) {
+        if let Some(job) = self.state.lock().running.get(id) {
             job.handle.set_attendance(attendees, is_room_empty);
         }
     }
 
     /// Lets an egress end.
     pub fn stop(&self, id: &EgressId) {
-        if let Some(job) = self.lock().running.get(id) {
+        if let Some(job) = self.state.lock().running.get(id) {
             job.handle.stop();
         }
     }
@@ -110,7 +111,7 @@ impl Jobs {
         (peer, track): (&ParticipantSid, &TrackSid),
         settings: TrackSettings,
     ) -> Option<Command> {
-        let state = self.lock();
+        let state = self.state.lock();
         let job = state.running.get(id)?;
         let recorder = NewRecorder { egress: id.clone(), settings, sink: job.handle.sink() };
         Some(PeerCommand::AttachRecorder { track: track.clone(), recorder }.for_peer(peer.clone()))
@@ -118,7 +119,7 @@ impl Jobs {
 
     /// Returns what an egress has done so far; `None` if it does not run.
     pub fn inspect(&self, id: &EgressId) -> Option<Value> {
-        let progress = JobProgress::read(self.lock().running.get(id)?.handle.progress());
+        let progress = JobProgress::read(self.state.lock().running.get(id)?.handle.progress());
         let targets = progress.targets.iter().map(|state| match state {
             TargetState::Connected => "connected",
             TargetState::Connecting => "connecting",
@@ -141,11 +142,7 @@ impl Jobs {
     /// Returns the egresses that run, and what they have done so far.
     pub fn running(&self) -> Vec<(EgressId, JobProgress)> {
         let read = |(id, job): (&EgressId, &Job)| (id.clone(), JobProgress::read(job.handle.progress()));
-        self.lock().running.iter().map(read).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().running.iter().map(read).collect()
     }
 }
 

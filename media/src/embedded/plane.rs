@@ -23,7 +23,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::common::Common;
+use super::common::{Common, Owned};
 use super::effect::Effect;
 use super::error::MachineError;
 use super::faults::Faults;
@@ -314,7 +314,7 @@ impl MediaPlane for EmbeddedPlane {
 
     async fn delete_ingress(&self, id: &IngressId) -> Result<(), MediaError> {
         self.0.faults.check_outage(&self.0.clock)?;
-        if let Some(room) = self.0.common.room_of_endpoint(id) {
+        if let Some(room) = self.0.common.room_of(&Owned::Endpoint(id.clone())) {
             self.0.call(&room, |machine, now| machine.delete_ingress(id, now));
         }
         Ok(())

@@ -21,17 +21,20 @@ pub(super) struct RecentlyLeft {
 }
 
 impl RecentlyLeft {
-    /// Adds a participant without what belongs to its client, and drops the oldest beyond the bounds.
-    pub fn push(&mut self, mut participant: LocalParticipant) {
+    /// Adds a participant without what belongs to its client, and drops the oldest beyond the bounds. Returns the sids of those.
+    pub fn push(&mut self, mut participant: LocalParticipant) -> Vec<ParticipantSid> {
         participant.client = None;
         let (sid, bytes) = (participant.sid().clone(), participant.shown_bytes());
         self.bytes += bytes;
         self.order.push_back(sid.clone());
         self.participants.insert(sid, (participant, bytes));
+        let mut dropped = Vec::new();
         while self.order.len() > CAPACITY || self.bytes > MAX_BYTES {
             let Some(oldest) = self.order.pop_front() else { break };
             self.forget(&oldest);
+            dropped.push(oldest);
         }
+        dropped
     }
 
     pub fn get(&self, sid: &ParticipantSid) -> Option<&LocalParticipant> {

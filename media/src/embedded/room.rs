@@ -4,10 +4,11 @@
 //! takes nothing: who finds it looks again, and gets a new one. The sessions of its last participants may keep it a while longer.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use conclave_model::NamespacedRoom;
 use conclave_rtc::{Command, Event, EventSink, RoomHandle, Workers};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::task::JoinHandle;
 
 use super::common::Common;
@@ -51,28 +52,24 @@ impl Room {
 
     /// Locks the room. Meanwhile, the caller may take other locks, but not that of another room, and must not wait.
     pub fn lock(&self) -> MutexGuard<'_, RoomState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Gives the room to a media worker, if there are any.
     pub fn open_media(&self, workers: Option<&Workers>) {
-        *self.media() = workers.map(|workers| workers.open_room(&self.name));
+        *self.media.lock() = workers.map(|workers| workers.open_room(&self.name));
     }
 
     /// Takes the room from its media worker.
     pub fn close_media(&self) {
-        *self.media() = None;
+        *self.media.lock() = None;
     }
 
     /// Sends a command to the media worker, without the lock of the room's state. It is lost if none has the room.
     pub fn send_command(&self, command: Command) {
-        if let Some(media) = &*self.media() {
+        if let Some(media) = &*self.media.lock() {
             media.send(command);
         }
-    }
-
-    fn media(&self) -> MutexGuard<'_, Option<RoomHandle>> {
-        self.media.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -83,7 +80,7 @@ pub(super) struct Directory(RwLock<HashMap<NamespacedRoom, Arc<Room>>>);
 impl Directory {
     /// Returns a room that is open.
     pub fn get(&self, name: &NamespacedRoom) -> Option<Arc<Room>> {
-        self.read().get(name).cloned()
+        self.0.read().get(name).cloned()
     }
 
     /// Calls `run` with an open room and its locked state: with a new room if there is none.
@@ -96,7 +93,7 @@ impl Directory {
         loop {
             let known = self.get(name);
             let room = known.unwrap_or_else(|| {
-                let mut rooms = self.write();
+                let mut rooms = self.0.write();
                 Arc::clone(rooms.entry(name.clone()).or_insert_with(|| Arc::new(Room::new(name.clone(), common))))
             });
             let mut state = room.lock();
@@ -111,21 +108,13 @@ impl Directory {
     pub fn close_if_unused(&self, room: &Room, state: &mut RoomState) {
         if state.machine.is_unused() && !state.is_closed {
             state.is_closed = true;
-            self.write().remove(&room.name);
+            self.0.write().remove(&room.name);
         }
     }
 
     /// Returns all rooms that are open.
     pub fn all(&self) -> Vec<Arc<Room>> {
-        self.read().values().cloned().collect()
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<NamespacedRoom, Arc<Room>>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<NamespacedRoom, Arc<Room>>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.0.read().values().cloned().collect()
     }
 }
 

@@ -12,6 +12,7 @@ use conclave_model::{
     EgressId, Identity, NamespacedRoom, ParticipantSid, RoleName, RoomName, Secret, Timestamp, TrackSid,
 };
 
+use super::common::Owned;
 use super::error::MachineError;
 use super::inbox::InboxEntry;
 use super::local_participant::ShownParticipant;
@@ -194,7 +195,7 @@ impl EmbeddedPlane {
         error: Option<String>,
     ) -> Result<EgressState, SandboxError> {
         let error = error.map(|error| redact_urls(&error));
-        let room = self.inner().common.room_of_egress(id).ok_or(SandboxError::NoSuchEgress)?;
+        let room = self.inner().common.room_of(&Owned::Egress(id.clone())).ok_or(SandboxError::NoSuchEgress)?;
         let (state, answers) =
             self.inner().call(&room, |machine, now| machine.set_egress_status(id, status, error, now));
         let state = state.ok_or(SandboxError::NoSuchEgress)?;
@@ -256,7 +257,7 @@ impl EmbeddedPlane {
     }
 
     fn room_of(&self, sid: &ParticipantSid) -> Result<NamespacedRoom, SandboxError> {
-        self.inner().common.room_of(sid).ok_or(SandboxError::NoSuchParticipant)
+        self.inner().common.room_of(&Owned::Participant(sid.clone())).ok_or(SandboxError::NoSuchParticipant)
     }
 
     /// Makes a call on the room of a participant and awaits the answers to the reports that it caused.

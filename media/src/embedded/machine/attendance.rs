@@ -10,6 +10,7 @@ use conclave_rtc::{Codec, PeerCommand};
 
 use super::{Machine, unused_id};
 use crate::embedded::attendance::Attendance;
+use crate::embedded::common::Owned;
 use crate::embedded::effect::{Effect, JobEffect};
 use crate::embedded::egress::Egress;
 use crate::embedded::local_participant::LocalParticipant;
@@ -17,7 +18,7 @@ use crate::embedded::local_participant::LocalParticipant;
 impl Machine {
     /// Returns an id for a new egress.
     pub fn unused_egress_id(&self) -> EgressId {
-        unused_id("EG_", |id| self.common.knows_egress(id))
+        unused_id("EG_", |id: &EgressId| self.common.room_of(&Owned::Egress(id.clone())).is_some())
     }
 
     /// Records an egress that was started with ffmpeg, and lets it know who attends.

@@ -4,6 +4,7 @@ use conclave_model::egress::{EgressState, EgressStatus};
 use conclave_model::{EgressId, NamespacedRoom, Timestamp};
 
 use super::{Deadline, Machine};
+use crate::embedded::common::Owned;
 use crate::embedded::effect::{Effect, JobEffect};
 use crate::embedded::egress::Egress;
 use crate::port::MediaEvent;
@@ -17,7 +18,7 @@ impl Machine {
     pub(super) fn insert_egress(&mut self, egress: Egress) -> EgressState {
         let state = egress.state.clone();
         self.schedule_transition(&egress);
-        self.common.note_egress(&state.egress_id, &self.name);
+        self.common.insert(Owned::Egress(state.egress_id.clone()), &self.name);
         self.egresses.insert(state.egress_id.clone(), egress);
         state
     }

@@ -9,6 +9,7 @@ use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{IngressId, NamespacedRoom, ParticipantSid, Secret, Timestamp};
 
 use super::{Machine, unused_id};
+use crate::embedded::common::Owned;
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
 use crate::embedded::ingress_endpoint::IngressEndpoint;
@@ -31,7 +32,7 @@ pub(in crate::embedded) enum EncoderConnection {
 impl Machine {
     /// Creates an endpoint and its stream key.
     pub fn create_ingress(&mut self, request: IngressRequest) -> (IngressId, Secret) {
-        let ingress_id: IngressId = unused_id("IN_", |id| self.common.room_of_endpoint(id).is_some());
+        let ingress_id: IngressId = unused_id("IN_", |id| self.endpoints.get(id).is_some());
         let key = Secret::new(random_text(KEY_LENGTH, BASE62));
         self.ingress(&KnownIngress {
             ingress_id: ingress_id.clone(),
@@ -46,18 +47,21 @@ impl Machine {
 
     /// Returns the state of an endpoint. Restores one that a restart of the process has lost.
     pub fn ingress(&mut self, known: &KnownIngress) -> IngressState {
-        self.common.note_endpoint(known);
+        self.common.insert(Owned::Endpoint(known.ingress_id.clone()), &self.name);
+        self.common.insert(Owned::StreamKey(known.key_hash), &self.name);
         self.endpoints.get_or_insert(known).state()
     }
 
     /// Deletes an endpoint and disconnects its encoder.
     pub fn delete_ingress(&mut self, id: &IngressId, now: Timestamp) {
-        let Some(encoder) = self.endpoints.get(id).map(|endpoint| endpoint.encoder.clone()) else { return };
+        let Some(endpoint) = self.endpoints.get(id) else { return };
+        let (encoder, key) = (endpoint.encoder.clone(), endpoint.known.key_hash);
         if let Some(sid) = encoder {
             self.disconnect(&sid, true, DisconnectCause::Left, now);
         }
         self.endpoints.remove(id);
-        self.common.forget_endpoint(id);
+        self.common.remove(&Owned::Endpoint(id.clone()));
+        self.common.remove(&Owned::StreamKey(key));
     }
 
     /// An encoder connects: it begins to join, unless the endpoint has an encoder already.

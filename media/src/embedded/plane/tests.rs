@@ -25,7 +25,9 @@ impl ReportSink for Accept {
 
 fn plane() -> EmbeddedPlane {
     let signer = Arc::new(TokenSigner::new("key", &Secret::new("secret")));
-    EmbeddedPlane::builder(Clock::manual(NOW), signer, "ws://localhost", Arc::new(Accept)).sandbox().build()
+    let mut builder = EmbeddedPlane::builder(Clock::manual(NOW), signer, "ws://localhost", Arc::new(Accept));
+    builder.has_sandbox = true;
+    builder.build()
 }
 
 fn room(name: &str) -> NamespacedRoom {

@@ -1,9 +1,10 @@
 //! How many connections of RTMP encoders there may be, in all and from one address.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use conclave_model::{ClientAddress, Counts};
+use parking_lot::Mutex;
 
 /// The most connections.
 const CONNECTIONS: usize = 512;
@@ -25,22 +26,18 @@ impl ConnectionLimits {
     /// Counts a connection; `None` if there are too many.
     pub fn admit(&self, address: IpAddr) -> Option<Permit> {
         let (client, is_local) = (ClientAddress::from(address), address.to_canonical().is_loopback());
-        let mut counts = self.lock();
+        let mut counts = self.0.lock();
         if counts.total() >= CONNECTIONS || (counts.get(&client) >= CONNECTIONS_PER_ADDRESS && !is_local) {
             return None;
         }
         counts.add(client);
         Some(Permit { limits: self.clone(), client })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Counts<ClientAddress>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.limits.lock().subtract(&self.client);
+        self.limits.0.lock().subtract(&self.client);
     }
 }
 
@@ -61,6 +58,6 @@ mod tests {
         let local: Vec<_> = std::iter::from_fn(|| limits.admit(address("127.0.0.1"))).collect();
         assert_eq!(permits.len() + local.len(), CONNECTIONS);
         drop((permits, local));
-        assert!(limits.lock().is_empty());
+        assert!(limits.0.lock().is_empty());
     }
 }

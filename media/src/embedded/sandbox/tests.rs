@@ -69,8 +69,9 @@ impl TestPlane {
         let clock = Clock::manual(Timestamp::from_millis(1_700_000_000_000));
         let signer = Arc::new(TokenSigner::new("APIkey", &Secret::new("secret")));
         let sink = Arc::new(FakeSink::default());
-        let builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(&signer), "ws://localhost", sink.clone());
-        let plane = builder.sandbox().build();
+        let mut builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(&signer), "ws://localhost", sink.clone());
+        builder.has_sandbox = true;
+        let plane = builder.build();
         Self { plane, sink, clock, signer }
     }
 
@@ -150,7 +151,7 @@ async fn a_join_is_refused_if_the_sink_drops_its_answer_or_is_missing() {
 
     let unconnected = Arc::new(ReportInlet::default());
     let plane = EmbeddedPlane::builder(test.clock.clone(), Arc::clone(&test.signer), "ws://localhost", unconnected);
-    assert_eq!(plane.sandbox().build().join(test.token("alice").reveal()).await, Err(SandboxError::Unavailable));
+    assert_eq!(plane.build().join(test.token("alice").reveal()).await, Err(SandboxError::Unavailable));
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! The channels to the sessions of a room.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use conclave_model::ParticipantSid;
 use conclave_rtc::{Event, PeerEvent, PeerQuality, RoomEvent, Speaker};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::connection::Socket;
@@ -37,29 +38,24 @@ pub(in crate::embedded) enum Input {
 #[derive(Debug, Default)]
 pub(in crate::embedded) struct Sessions(Mutex<HashMap<ParticipantSid, mpsc::Sender<Input>>>);
 
-/// Sends an input, and returns whether the session takes it. Otherwise the session does not keep up, and its channel is to be
-/// removed, by which it ends.
-fn try_send(channel: &mpsc::Sender<Input>, input: Input) -> bool {
-    channel.try_send(input).is_ok()
-}
-
 impl Sessions {
     /// Adds a session and returns its inputs.
     pub fn add(&self, sid: &ParticipantSid) -> mpsc::Receiver<Input> {
         let (channel, inputs) = mpsc::channel(CAPACITY);
-        self.lock().insert(sid.clone(), channel);
+        self.0.lock().insert(sid.clone(), channel);
         inputs
     }
 
     /// Removes a session that is over.
     pub fn remove(&self, sid: &ParticipantSid) {
-        self.lock().remove(sid);
+        self.0.lock().remove(sid);
     }
 
-    /// Sends an input to a session, and returns whether there is one that takes it.
+    /// Sends an input to a session, and returns whether there is one that takes it. One that does not keep up loses its channel, by
+    /// which it ends.
     pub fn send(&self, sid: &ParticipantSid, input: Input) -> bool {
-        let mut channels = self.lock();
-        let sent = channels.get(sid).map(|channel| try_send(channel, input));
+        let mut channels = self.0.lock();
+        let sent = channels.get(sid).map(|channel| channel.try_send(input).is_ok());
         if sent == Some(false) {
             channels.remove(sid);
         }
@@ -68,7 +64,7 @@ impl Sessions {
 
     /// Sends an input to all sessions.
     pub fn broadcast(&self, input: impl Fn() -> Input) {
-        self.lock().retain(|_, channel| try_send(channel, input()));
+        self.0.lock().retain(|_, channel| channel.try_send(input()).is_ok());
     }
 
     /// Passes an event of a media worker to the sessions that it concerns.
@@ -91,9 +87,5 @@ impl Sessions {
                 }
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ParticipantSid, mpsc::Sender<Input>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,6 +15,7 @@ use super::fragment;
 use super::refusal::WhipPatchError;
 use super::registry::{Request, Restarted, WhipSessionName};
 use super::session::{Patched, WhipPatch, WhipSession, announced_tracks};
+use crate::embedded::common::Owned;
 use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::error::MachineError;
 use crate::embedded::machine::Machine;
@@ -97,7 +98,7 @@ impl EmbeddedPlane {
         let sid = match name {
             WhipSessionName::Id(id) => self.inner().whip.by_id(id),
             WhipSessionName::Key(key) => {
-                let room = self.inner().common.room_of_key(key)?;
+                let room = self.inner().room_of_key(key).ok()?;
                 self.inner().call(&room, |machine, _| machine.encoder_of(key)).0
             }
         };
@@ -126,7 +127,7 @@ async fn admit(inner: Arc<Inner>, key: StreamKeyHash, offer: String) -> Result<W
 impl Inner {
     /// Returns the room of the endpoint with this stream key.
     pub fn room_of_key(&self, key: &StreamKeyHash) -> Result<NamespacedRoom, MachineError> {
-        self.common.room_of_key(key).ok_or(MachineError::NoSuchIngress)
+        self.common.room_of(&Owned::StreamKey(*key)).ok_or(MachineError::NoSuchIngress)
     }
 
     /// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join.

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use conclave_model::ParticipantSid;
 use conclave_model::ingress::StreamKeyHash;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
@@ -72,7 +72,7 @@ impl WhipSessions {
     /// Adds a session and returns its requests.
     pub(super) fn add(&self, id: &str, sid: &ParticipantSid) -> mpsc::Receiver<Request> {
         let (channel, requests) = mpsc::channel(CAPACITY);
-        let mut channels = self.lock();
+        let mut channels = self.0.lock();
         channels.by_id.insert(hash(id), sid.clone());
         channels.requests.insert(sid.clone(), channel);
         requests
@@ -80,22 +80,18 @@ impl WhipSessions {
 
     /// Removes a session that is over.
     pub(super) fn remove(&self, sid: &ParticipantSid) {
-        let mut channels = self.lock();
+        let mut channels = self.0.lock();
         channels.requests.remove(sid);
         channels.by_id.retain(|_, of| of != sid);
     }
 
     /// Returns the participant of the session with this id.
     pub(super) fn by_id(&self, id: &str) -> Option<ParticipantSid> {
-        self.lock().by_id.get(&hash(id)).cloned()
+        self.0.lock().by_id.get(&hash(id)).cloned()
     }
 
     /// Returns the channel to the session of a participant.
     pub(super) fn channel(&self, sid: &ParticipantSid) -> Option<mpsc::Sender<Request>> {
-        self.lock().requests.get(sid).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Channels> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().requests.get(sid).cloned()
     }
 }
