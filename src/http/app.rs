@@ -21,19 +21,19 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }
     health(config);
     describe(config);
-    if let Some(page) = &state.call_page {
+    if let Some(page) = &state.api.call_page {
         call::configure(config, state, page);
     }
-    if let Some(plane) = &state.signalling {
+    if let Some(plane) = &state.planes.signalling {
         signalling::configure(config, state, plane);
         whip::configure(config, state, plane);
     }
-    if let Some(plane) = &state.livekit {
+    if let Some(plane) = &state.planes.livekit {
         livekit_webhook::configure(config, state, plane);
     }
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
-        let counted = state.limits.check_address(&request);
+        let counted = state.checks.limits.check_address(&request);
         let response = ApiError::from(counted.err().unwrap_or_else(no_such_route)).to_http();
         state.metrics.time(NO_OPERATION).answered(response.status());
         async move { response }
@@ -90,12 +90,12 @@ fn method(method: Method) -> actix_web::Route {
 
 /// Responds to a preflight, or to a method that the path does not take.
 fn other_method(state: &AppState, request: &HttpRequest, operations: &[&'static Operation]) -> HttpResponse {
-    if let Err(limited) = state.limits.check_address(request) {
+    if let Err(limited) = state.checks.limits.check_address(request) {
         return ApiError::from(limited).to_http();
     }
     if is_preflight(request) {
         let specs: Vec<_> = operations.iter().map(|operation| &operation.spec).collect();
-        return state.origins.preflight(request, &specs);
+        return state.checks.origins.preflight(request, &specs);
     }
     let allowed: Vec<_> = operations.iter().map(|operation| operation.spec.method.as_str()).collect();
     method_not_allowed(&allowed.join(", "))

@@ -25,7 +25,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Returns the response with a stream of events. A comment opens it, so that a client knows from when on it sees everything. While it
 /// is open, it is one of [`MOST_STREAMS`], and may be silent for any time.
 pub fn open(state: &AppState, request: &HttpRequest, events: impl Stream<Item = String> + 'static) -> HttpResponse {
-    let Ok(place) = Arc::clone(&state.event_streams).try_acquire_owned() else { return too_many(state) };
+    let Ok(place) = Arc::clone(&state.admin.event_streams).try_acquire_owned() else { return too_many(state) };
     let held = (place, Handling::begin(request));
     let opening = stream::once(async { Bytes::from_static(b": watching\n\n") });
     let kept_alive = stream::unfold((Box::pin(events), held), async |(mut events, held)| {

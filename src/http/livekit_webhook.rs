@@ -43,7 +43,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
 async fn handle(state: &AppState, plane: LivekitPlane, request: &HttpRequest, payload: Payload) -> Result<(), Problem> {
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let signature = plane.verify_webhook(header).ok_or_else(unsigned)?;
-    let report = state.reports.within(LIMIT, request, payload).await.map_err(unread)?;
+    let report = state.checks.reports.within(LIMIT, request, payload).await.map_err(unread)?;
     // A task of its own: a report that is being written is written to its end, also when LiveKit hangs up.
     let handled = actix_web::rt::spawn(async move { plane.handle_webhook(&signature, &report).await });
     match handled.await.unwrap_or(WebhookOutcome::Unavailable) {

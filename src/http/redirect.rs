@@ -20,7 +20,7 @@ const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
-        let response = challenge(&request, &state).unwrap_or_else(|| redirect(&request, state.api_port));
+        let response = challenge(&request, &state).unwrap_or_else(|| redirect(&request, state.api.port));
         async move { response }
     }));
 }
@@ -28,7 +28,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 /// Answers the challenge under way.
 fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
     let token = request.path().strip_prefix(CHALLENGE_PATH)?;
-    let text = state.tls.as_ref()?.challenges.text(token)?;
+    let text = state.api.tls.as_ref()?.challenges.text(token)?;
     Some(HttpResponse::Ok().insert_header(ContentType::octet_stream()).body(text))
 }
 

@@ -37,9 +37,8 @@ use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
 use crate::http::console::history::History;
 use crate::http::event_stream::MOST_STREAMS;
-use crate::http::key_locks::KeyLocks;
 use crate::http::metrics::Metrics;
-use crate::http::state::AppState;
+use crate::http::state::{AdminState, ApiListener, AppState, Planes};
 use crate::livekit_config::LivekitConfigMonitor;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
@@ -158,38 +157,39 @@ impl Server {
         let admin_token = parts::admin_token(&config, &clock);
         let console = parts::console_access(&config, mode, admin_token.as_ref(), &clock)?;
         let state = Arc::new(AppState {
-            admission: parts::admission(&config, &metrics),
             store: store.clone(),
             tree: tree.clone(),
-            metrics,
             media,
-            sandbox: plane.embedded().filter(|_| config.media.sandbox),
-            signalling: signalling.clone(),
-            livekit: plane.livekit(),
-            api_port: bound.api.port(),
-            call_page: parts::call_page(&config, dev.as_ref()),
-            livekit_config,
             signer,
-            limits: parts::limits(&config, &clock),
-            billing: parts::billing(&config, &clock),
-            clock,
+            media_url: media_url.as_str().into(),
             plans,
-            origins: parts::origins(&config),
-            key_locks: KeyLocks::default(),
+            billing: parts::billing(&config, &clock),
             webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
             egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
-            media_url: media_url.as_str().into(),
-            relay,
-            event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
-            bodies: parts::body_reader(&config),
-            reports: parts::report_reader(&config),
-            admin_token,
-            admin_hosts: config.admin.hosts.clone(),
-            console,
-            console_history: History::default(),
-            settings: origins.report(&config)?,
-            recordings: config.recordings.path(&data),
-            tls: tls.as_ref().map(|tls| tls.status.clone()),
+            checks: parts::checks(&config, &clock, &metrics),
+            metrics,
+            clock,
+            planes: Planes {
+                sandbox: plane.embedded().filter(|_| config.media.sandbox),
+                signalling: signalling.clone(),
+                livekit: plane.livekit(),
+            },
+            api: ApiListener {
+                port: bound.api.port(),
+                tls: tls.as_ref().map(|tls| tls.status.clone()),
+                call_page: parts::call_page(&config, dev.as_ref()),
+            },
+            admin: AdminState {
+                token: admin_token,
+                hosts: config.admin.hosts.clone(),
+                console,
+                history: History::default(),
+                settings: origins.report(&config)?,
+                recordings: config.recordings.path(&data),
+                relay,
+                event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+                livekit_config,
+            },
         });
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);

@@ -25,11 +25,12 @@ use crate::http::client_address::TrustedProxies;
 use crate::http::console::access::{ConsoleAccess, Gate};
 use crate::http::console::history::{self, Sample};
 use crate::http::frame::payload::{self, BodyReader};
+use crate::http::key_locks::KeyLocks;
 use crate::http::limits::Limits;
 use crate::http::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
-use crate::http::state::{AppState, CallPage};
+use crate::http::state::{AppState, CallPage, RequestChecks};
 
 /// Bytes of request bodies in memory: a thousand of the largest.
 const BODY_MEMORY: usize = 1_024 * payload::LIMIT;
@@ -74,8 +75,21 @@ pub(super) fn actor_context(
     })
 }
 
+/// Returns what decides whether and when a request is handled.
+pub(super) fn checks(config: &Config, clock: &Clock, metrics: &Metrics) -> RequestChecks {
+    let reader = |memory| BodyReader::new(config.http.request_timeout, memory);
+    RequestChecks {
+        limits: limits(config, clock),
+        admission: admission(config, metrics),
+        origins: origins(config),
+        key_locks: KeyLocks::default(),
+        bodies: reader(BODY_MEMORY),
+        reports: reader(REPORT_MEMORY),
+    }
+}
+
 /// Returns the rate limiter of the API.
-pub(super) fn limits(config: &Config, clock: &Clock) -> Limits {
+fn limits(config: &Config, clock: &Clock) -> Limits {
     let settings = &config.limits;
     let requests = Rate { per_second: settings.requests_per_second, burst: settings.burst };
     let exchanges = Rate { per_second: settings.exchange_per_second, burst: settings.exchange_burst };
@@ -83,7 +97,7 @@ pub(super) fn limits(config: &Config, clock: &Clock) -> Limits {
 }
 
 /// Returns the admission of requests.
-pub(super) fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
+fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let limits = AdmissionLimits {
         total: count(config.http.max_requests),
@@ -100,16 +114,6 @@ pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<Call
     config.http.call_page.then(|| CallPage { dev_project: dev.map(|dev| dev.project_id.clone()) })
 }
 
-/// Returns the reader of request bodies.
-pub(super) fn body_reader(config: &Config) -> BodyReader {
-    BodyReader::new(config.http.request_timeout, BODY_MEMORY)
-}
-
-/// Returns the reader of LiveKit's reports.
-pub(super) fn report_reader(config: &Config) -> BodyReader {
-    BodyReader::new(config.http.request_timeout, REPORT_MEMORY)
-}
-
 /// Returns the client of the billing service, if `billing.url` is set.
 pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
     // Validation has rejected an invalid URL.
@@ -118,7 +122,7 @@ pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
 }
 
 /// Returns the browser origins that may call the API.
-pub(super) fn origins(config: &Config) -> Origins {
+fn origins(config: &Config) -> Origins {
     let texts = |origins: &[Origin]| origins.iter().map(|o| o.as_str().to_owned()).collect();
     Origins { console: texts(&config.http.console_origins), browser: texts(&config.http.browser_origins) }
 }
@@ -151,7 +155,7 @@ pub(super) fn console_access(
 /// Spawns a task that samples the counts of the console's plots, for as long as the server runs. Does nothing if
 /// the console is closed.
 pub(super) fn spawn_history(state: &Arc<AppState>) {
-    if matches!(state.console.gate(), Gate::Closed) {
+    if matches!(state.admin.console.gate(), Gate::Closed) {
         return;
     }
     let state = Arc::downgrade(state);
@@ -159,7 +163,7 @@ pub(super) fn spawn_history(state: &Arc<AppState>) {
         while let Some(state) = state.upgrade() {
             // A sample that cannot be read is left out: the cause is logged by the requests that it fails.
             if let Ok(totals) = state.store.totals().await {
-                state.console_history.add(Sample { at: state.clock.now(), totals });
+                state.admin.history.add(Sample { at: state.clock.now(), totals });
             }
             drop(state);
             tokio::time::sleep(history::INTERVAL).await;
@@ -174,7 +178,7 @@ pub(super) fn spawn_limits_cleanup(state: &Arc<AppState>) {
         loop {
             tokio::time::sleep(LIMITS_CLEANUP_INTERVAL).await;
             match state.upgrade() {
-                Some(state) => state.limits.forget_refusals(),
+                Some(state) => state.checks.limits.forget_refusals(),
                 None => return,
             }
         }

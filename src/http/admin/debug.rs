@@ -148,7 +148,7 @@ fn tree(list: &ActorList) -> String {
 /// Server-sent events, from now on. A comment tells a client that is too slow how many events it missed.
 async fn events(state: Arc<AppState>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let EventQuery { project } = EventQuery::from_query(request.query_string())?;
-    let watch = Watch { events: state.relay.watch(), project };
+    let watch = Watch { events: state.admin.relay.watch(), project };
     Ok(event_stream::open(&state, &request, stream::unfold(watch, next_event)))
 }
 

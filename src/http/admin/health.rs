@@ -22,17 +22,17 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse 
     let parts = readiness.parts().await;
     let mut shown = json!({"database": word(parts.database), "media": word(parts.media), "actors": word(parts.actors)});
     // Not a question of readiness: a request that needs a missing setting of LiveKit is refused by itself.
-    if let Some(monitor) = &state.livekit_config {
+    if let Some(monitor) = &state.admin.livekit_config {
         shown["media_settings"] = json!(monitor.status());
     }
     // Nor is this: a recording without ffmpeg is refused by itself.
-    if let Some(plane) = &state.signalling
+    if let Some(plane) = &state.planes.signalling
         && let Some(ffmpeg) = plane.ffmpeg().await
     {
         shown["egress"] = json!(ffmpeg.map_or_else(|error| error.to_string(), |ffmpeg| ffmpeg.to_string()));
     }
     // Nor is this: a CA that verifies the domain needs the listeners.
-    if let Some(tls) = &state.tls {
+    if let Some(tls) = &state.api.tls {
         shown["tls"] = json!(tls.to_string());
     }
     let ready = parts.are_ready();

@@ -28,9 +28,9 @@ use super::state::AppState;
 
 /// Routes the admin listener.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let hosts = AllowedHosts(state.admin_hosts.clone());
+    let hosts = AllowedHosts(state.admin.hosts.clone());
     let by_host = from_fn(move |request, next| require_host(hosts.clone(), request, next));
-    let all = web::scope("").wrap(Condition::new(state.admin_token.is_none(), by_host));
+    let all = web::scope("").wrap(Condition::new(state.admin.token.is_none(), by_host));
     config.service(all.configure(|config| configure_all(config, state)));
 }
 
@@ -39,16 +39,16 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     health::configure(config, state, &readiness);
     docs::configure(config);
     // Programs come before the console, whose many paths would be tried first.
-    let programs = guarded(state.admin_token.clone()).guard(fn_guard(is_of_a_program)).configure(|config| {
+    let programs = guarded(state.admin.token.clone()).guard(fn_guard(is_of_a_program)).configure(|config| {
         debug::configure(config, state);
         metrics::configure(config, state);
-        if let Some(plane) = &state.sandbox {
-            sandbox::configure(config, plane, &state.bodies);
+        if let Some(plane) = &state.planes.sandbox {
+            sandbox::configure(config, plane, &state.checks.bodies);
         }
     });
     config.service(programs);
     console::configure(config, state, &readiness);
-    config.service(guarded(state.admin_token.clone()));
+    config.service(guarded(state.admin.token.clone()));
 }
 
 /// Whether a path is for programs, which carry the admin token.

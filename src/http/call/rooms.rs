@@ -53,9 +53,9 @@ async fn open(
     request: &HttpRequest,
     payload: Payload,
 ) -> Result<HttpResponse, ApiError> {
-    AllowedHosts(state.admin_hosts.clone()).check(request)?;
-    state.limits.check_address(request)?;
-    let wanted: OpenRoom = body::read(&state.bodies.collect(request, payload).await?)?;
+    AllowedHosts(state.admin.hosts.clone()).check(request)?;
+    state.checks.limits.check_address(request)?;
+    let wanted: OpenRoom = body::read(&state.checks.bodies.collect(request, payload).await?)?;
     let room = match wanted.room {
         Some(room) => room,
         None => shared_room(state, &project).await?,

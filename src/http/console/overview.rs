@@ -58,7 +58,7 @@ async fn read(visit: &Visit) -> Result<Overview, ApiError> {
         failing: store.failing_endpoints(SHOWN).await?,
         actors: failing_actors(&visit.state.tree).await,
         parts,
-        history: visit.state.console_history.samples(),
+        history: visit.state.admin.history.samples(),
     })
 }
 

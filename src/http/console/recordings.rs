@@ -127,7 +127,7 @@ fn is_media(file: &NamedFile, kind: &str) -> bool {
 /// # Errors
 /// 404 if there is none, or it is not inside the project's directory of recordings.
 async fn local_file(visit: &Visit, project: &ProjectId, path: &FilePath) -> Result<NamedFile, ApiError> {
-    let directory = visit.state.recordings.join(project.as_str());
+    let directory = visit.state.admin.recordings.join(project.as_str());
     let name = PathBuf::from(path.as_str());
     let opened = web::block(move || open_inside(&directory, &name)).await.map_err(ApiError::internal)?;
     opened.map_err(|_| Problem::new(ErrorCode::NotFound, "the recording has no file on this machine").into())

@@ -79,7 +79,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes:
 }
 
 async fn answer(state: Arc<AppState>, handler: Handler, request: HttpRequest, payload: web::Payload) -> HttpResponse {
-    let Some(operator) = state.console.operator(&request) else { return turn_away(&state, &request) };
+    let Some(operator) = state.admin.console.operator(&request) else { return turn_away(&state, &request) };
     let failed = Failed { request: request.clone(), operator: operator.clone() };
     let form = match form(&state, &request, payload, &operator.csrf).await {
         Ok(form) => form,
@@ -91,7 +91,7 @@ async fn answer(state: Arc<AppState>, handler: Handler, request: HttpRequest, pa
 
 /// Responds to a request without a session.
 fn turn_away(state: &AppState, request: &HttpRequest) -> HttpResponse {
-    if matches!(state.console.gate(), Gate::Closed) {
+    if matches!(state.admin.console.gate(), Gate::Closed) {
         return visit::html(StatusCode::FORBIDDEN, layout::closed());
     }
     if request.method() != actix_web::http::Method::GET {
@@ -120,7 +120,7 @@ pub async fn form(
         return Ok(Vec::new());
     }
     origins::check_same_origin(request)?;
-    let body = state.bodies.within(payload::LIMIT, request, payload).await.map_err(Problem::from)?;
+    let body = state.checks.bodies.within(payload::LIMIT, request, payload).await.map_err(Problem::from)?;
     let form: Vec<(String, String)> = form_urlencoded::parse(&body).into_owned().collect();
     let sent = form.iter().find(|(name, _)| name == CSRF_FIELD).map_or("", |(_, value)| value);
     if !bool::from(sent.as_bytes().ct_eq(csrf.as_bytes())) {

@@ -15,20 +15,20 @@ pub fn routes() -> Vec<Route> {
 
 async fn show(visit: Visit) -> Answer {
     let state = &visit.state;
-    let changed = state.settings.iter().filter(|setting| setting.origin.is_some()).count();
+    let changed = state.admin.settings.iter().filter(|setting| setting.origin.is_some()).count();
     let content = html! {
         h1 { "Server" }
         (facts(&[
             ("Version", html! { (env!("CARGO_PKG_VERSION")) }),
-            ("Media plane", html! { (if state.livekit.is_some() { "LiveKit" } else { "embedded" }) }),
+            ("Media plane", html! { (if state.planes.livekit.is_some() { "LiveKit" } else { "embedded" }) }),
             ("Clients connect to", html! { (state.media_url) }),
-            ("Certificate", html! { (state.tls.as_ref().map_or_else(|| "none: plain HTTP".to_owned(), ToString::to_string)) }),
-            ("Recordings", html! { (state.recordings.display()) }),
+            ("Certificate", html! { (state.api.tls.as_ref().map_or_else(|| "none: plain HTTP".to_owned(), ToString::to_string)) }),
+            ("Recordings", html! { (state.admin.recordings.display()) }),
             ("Settings that are not defaults", html! { (changed) }),
         ]))
         h2 { "Effective settings" }
         p.help { "Secrets are shown as ***. A later source overrides an earlier one: default, file, environment, option." }
-        (table("Effective settings", &["Setting", "Value", "From"], &state.settings.iter().map(row).collect::<Vec<_>>()))
+        (table("Effective settings", &["Setting", "Value", "From"], &state.admin.settings.iter().map(row).collect::<Vec<_>>()))
     };
     Ok(visit.show(layout::page(&visit, Place::Server("/server"), "Server", &content)))
 }

@@ -35,15 +35,15 @@ pub fn routes() -> Vec<Route> {
 
 fn show(state: &AppState, request: &HttpRequest) -> HttpResponse {
     let next = next(&query(request, "next"));
-    match state.console.gate() {
+    match state.admin.console.gate() {
         Gate::Closed => visit::html(StatusCode::FORBIDDEN, layout::closed()),
-        _ if state.console.operator(request).is_some() => visit::redirect(request, &next),
-        _ => visit::html(StatusCode::OK, layout::sign_in(&state.console.sign_in_token(), &next, None)),
+        _ if state.admin.console.operator(request).is_some() => visit::redirect(request, &next),
+        _ => visit::html(StatusCode::OK, layout::sign_in(&state.admin.console.sign_in_token(), &next, None)),
     }
 }
 
 async fn send(state: &AppState, request: &HttpRequest, payload: web::Payload) -> HttpResponse {
-    let token = state.console.sign_in_token();
+    let token = state.admin.console.sign_in_token();
     let refuse = |next: &str, problem: &Problem| {
         let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
         let mut response = visit::html(status, layout::sign_in(&token, next, Some(problem)));
@@ -59,7 +59,7 @@ async fn send(state: &AppState, request: &HttpRequest, payload: web::Payload) ->
     };
     let field = |name: &str| form.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
     let next = next(field("next"));
-    match state.console.sign_in(request, field("token")) {
+    match state.admin.console.sign_in(request, field("token")) {
         Err(problem) => refuse(&next, &problem),
         Ok(value) => {
             log::info!(caller = "operator"; "an operator has signed in to the console");
@@ -71,14 +71,14 @@ async fn send(state: &AppState, request: &HttpRequest, payload: web::Payload) ->
 }
 
 async fn sign_out(visit: Visit) -> Answer {
-    visit.state.console.sign_out(&visit.request);
+    visit.state.admin.console.sign_out(&visit.request);
     let mut response = visit::redirect(&visit.request, "/sign-in");
     set_cookie(&visit.state, &visit.request, &mut response, "", 0);
     Ok(response)
 }
 
 fn set_cookie(state: &AppState, request: &HttpRequest, response: &mut HttpResponse, value: &str, seconds: u64) {
-    let secure = if state.console.is_secure(request) { "; Secure" } else { "" };
+    let secure = if state.admin.console.is_secure(request) { "; Secure" } else { "" };
     let cookie = format!("{COOKIE_NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     if let Ok(cookie) = cookie.parse() {
         response.headers_mut().insert(SET_COOKIE, cookie);

@@ -22,14 +22,14 @@ const ROOM_TOKEN: &str = "x-svc-room-token";
 /// 401, or 429 when the address is over its rate.
 pub async fn identify(spec: &OperationSpec, state: &AppState, request: &HttpRequest) -> Result<Caller, ApiError> {
     if let Access::Open(open) = spec.access {
-        state.limits.check_open_address(open.rates, request)?;
+        state.checks.limits.check_open_address(open.rates, request)?;
         return Ok(Caller::Anonymous);
     }
     let bearer = bearer(request);
     let found = match bearer.and_then(|text| text.parse::<ApiKey>().ok()) {
         Some(key) => look_up(state, request, &key).await?,
         None => {
-            state.limits.check_address(request)?;
+            state.checks.limits.check_address(request)?;
             None
         }
     };
@@ -44,12 +44,12 @@ pub async fn identify(spec: &OperationSpec, state: &AppState, request: &HttpRequ
 
 /// Looks up a key, and counts the request by its address if the key is not valid.
 async fn look_up(state: &AppState, request: &HttpRequest, key: &ApiKey) -> Result<Option<Credential>, ApiError> {
-    state.limits.check_lookup(key, request)?;
+    state.checks.limits.check_lookup(key, request)?;
     let found = state.store.authenticate(key.clone()).await?;
     if found.as_ref().is_some_and(|credential| !credential.revoked) {
-        state.limits.note_valid(key);
+        state.checks.limits.note_valid(key);
     } else {
-        state.limits.check_invalid_key(key, request)?;
+        state.checks.limits.check_invalid_key(key, request)?;
     }
     Ok(found)
 }

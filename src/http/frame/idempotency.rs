@@ -44,7 +44,7 @@ pub async fn run_idempotent(
     };
     let state = Arc::clone(&context.state);
     let fingerprint = fingerprint(&context);
-    let _held = state.key_locks.lock(slot.clone()).await;
+    let _held = state.checks.key_locks.lock(slot.clone()).await;
     let participant = participant(&context.caller);
     let own = participant.clone().map(|refused| IdempotencySlot { refused: Some(refused), ..slot.clone() });
     if let Some(refusals) = &own

@@ -56,7 +56,7 @@ pub async fn handle(
             error.to_http()
         }
     };
-    state.origins.admit_response(&operation.spec, &request, http.headers_mut());
+    state.checks.origins.admit_response(&operation.spec, &request, http.headers_mut());
     http
 }
 
@@ -70,17 +70,17 @@ async fn run_checks(
     let spec = &operation.spec;
     let caller = credential::identify(spec, state, request).await?;
     if request.headers().contains_key(AUTHORIZATION) {
-        state.origins.check(request)?;
+        state.checks.origins.check(request)?;
     }
     match (&caller, spec.access) {
-        (Caller::Key(credential), _) => state.limits.check_key(&credential.prefix)?,
+        (Caller::Key(credential), _) => state.checks.limits.check_key(&credential.prefix)?,
         (Caller::Anonymous, Access::Open(open)) => {
-            state.limits.check_open_secret(open.rates, &segment(request, open.secret))?;
+            state.checks.limits.check_open_secret(open.rates, &segment(request, open.secret))?;
         }
         (Caller::Anonymous | Caller::RoomToken(_) | Caller::Operator(_), _) => {}
     }
-    let admitted = state.admission.admit(caller.project())?;
-    let body = state.bodies.collect(request, payload).await?;
+    let admitted = state.checks.admission.admit(caller.project())?;
+    let body = state.checks.bodies.collect(request, payload).await?;
     let context = RequestContext {
         spec,
         state: Arc::clone(state),

@@ -64,7 +64,7 @@ fn resource(path: &str, route: actix_web::Route) -> actix_web::Resource {
 /// Counts a request by the client's address, and handles it if that is not over its rate.
 async fn counted(state: &AppState, request: &HttpRequest, handled: impl Future<Output = HttpResponse>) -> HttpResponse {
     let timed = state.metrics.time(OPERATION);
-    let response = match state.limits.check_signalling(request) {
+    let response = match state.checks.limits.check_signalling(request) {
         Ok(()) => handled.await,
         Err(problem) => ApiError::from(problem).to_http(),
     };
@@ -109,5 +109,5 @@ async fn validate(
 fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<ConnectRequest, Refusal> {
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let read = ConnectRequest::new(mode, request.query_string(), authorization).map_err(Refusal::from)?;
-    Ok(read.from_address(state.limits.client_address(request)))
+    Ok(read.from_address(state.checks.limits.client_address(request)))
 }

@@ -73,9 +73,9 @@ impl Whip {
 
     /// Connects an encoder.
     async fn connect(&self, request: &HttpRequest, payload: Payload) -> Result<HttpResponse, ApiError> {
-        self.state.limits.check_signalling(request)?;
+        self.state.checks.limits.check_signalling(request)?;
         let key = StreamKeyHash::from_key(&segment(request, "stream_key"));
-        let address = self.state.limits.client_address(request);
+        let address = self.state.checks.limits.client_address(request);
         self.plane.check_stream_key(&key, InputType::Whip, address)?;
         let offer = self.read(request, payload, SDP).await?;
         Ok(connected(&self.plane.connect_whip(key, offer).await?))
@@ -83,7 +83,7 @@ impl Whip {
 
     /// Takes further addresses of an encoder, or restarts ICE.
     async fn patch(&self, request: &HttpRequest, payload: Payload) -> Result<HttpResponse, ApiError> {
-        self.state.limits.check_signalling(request)?;
+        self.state.checks.limits.check_signalling(request)?;
         let name = SessionName::new(request);
         if !self.plane.has_whip_session(name.borrowed()) {
             return Err(WhipPatchError::NoSession.into());
@@ -96,7 +96,7 @@ impl Whip {
 
     /// Disconnects an encoder.
     async fn delete(&self, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
-        self.state.limits.check_signalling(request)?;
+        self.state.checks.limits.check_signalling(request)?;
         let was_connected = self.plane.delete_whip(SessionName::new(request).borrowed()).await;
         if was_connected { Ok(deleted()) } else { Err(WhipPatchError::NoSession.into()) }
     }
@@ -108,7 +108,7 @@ impl Whip {
             let message = format!("the body must be sent as {media_type}");
             return Err(Problem::new(ErrorCode::UnsupportedMediaType, message).into());
         }
-        let body: Bytes = self.state.bodies.within(LIMIT, request, payload).await.map_err(Problem::from)?;
+        let body: Bytes = self.state.checks.bodies.within(LIMIT, request, payload).await.map_err(Problem::from)?;
         let text = String::from_utf8(body.into());
         text.map_err(|_| Problem::new(ErrorCode::InvalidRequest, "the body must be UTF-8").into())
     }

@@ -139,8 +139,8 @@ async fn disable(visit: Visit) -> Answer {
 
 /// The address of the call page with a code; `None` if there is no call page. Clients reach it where they reach signalling.
 fn join_link(state: &AppState, code: &str) -> Option<String> {
-    state.call_page.as_ref()?;
-    state.signalling.as_ref().or(state.sandbox.as_ref())?;
+    state.api.call_page.as_ref()?;
+    state.planes.signalling.as_ref().or(state.planes.sandbox.as_ref())?;
     let address = state.media_url.replacen("ws", "http", 1);
     Some(format!("{}/call#code={code}", address.trim_end_matches('/')))
 }

@@ -51,7 +51,7 @@ pub async fn stream(visit: Visit) -> Answer {
     let project = visit.project_id()?;
     let (state, request) = (Arc::clone(&visit.state), visit.request.clone());
     let watch = Watch {
-        events: visit.state.relay.watch(),
+        events: visit.state.admin.relay.watch(),
         room: Value::from(visit.param("name")).to_string(),
         project,
         state: visit.state,
@@ -71,7 +71,7 @@ async fn next(mut watch: Watch) -> Option<(String, Watch)> {
         if !event.payload.contains(&format!("\"room\":{}", watch.room)) {
             continue;
         }
-        watch.state.console.operator(&watch.request)?;
+        watch.state.admin.console.operator(&watch.request)?;
         // A line of server-sent events ends at a line break.
         let line = line(&event).into_string().replace(['\r', '\n'], " ");
         return Some((format!("event: event\ndata: {line}\n\n"), watch));
