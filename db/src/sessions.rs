@@ -30,7 +30,7 @@ pub struct SessionFilter {
 /// A session with its tracks, by the time at which they began.
 #[derive(Debug, Clone)]
 pub struct SessionDetail {
-    /// The session.
+    /// The record of the session.
     pub session: Session,
     /// What its participant published.
     pub tracks: Vec<SessionTrack>,

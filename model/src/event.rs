@@ -218,9 +218,9 @@ pub enum Departure {
 /// What happens to a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackChange {
-    /// It begins.
+    /// The track begins.
     Published,
-    /// It ends.
+    /// The track ends.
     Unpublished,
 }
 

@@ -70,7 +70,7 @@ pub enum Command {
     },
     /// Print a shell completion script: `source <(conclave completions bash)`.
     Completions {
-        /// The shell.
+        /// The shell that the script is for.
         shell: Shell,
     },
     /// Write manual pages for `man` into a directory.

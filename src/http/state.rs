@@ -89,9 +89,9 @@ pub struct Planes {
 
 /// The API listener.
 pub struct ApiListener {
-    /// Its port.
+    /// The port that it listens on.
     pub port: u16,
-    /// Its certificate, if it has TLS.
+    /// The certificate, if it has TLS.
     pub tls: Option<TlsStatus>,
     /// The call page, where there is one.
     pub call_page: Option<CallPage>,

@@ -147,7 +147,7 @@ struct Listener {
     connections: Arc<Connections>,
     /// Whether one of them is closed for a new one if there are as many as may be, see [`OpenConnections`].
     gives_way: bool,
-    /// See [`ClientStream`].
+    /// The timeouts of each connection; see [`ClientStream`].
     timeouts: ClientTimeouts,
     /// Does the handshake, if connections are encrypted.
     tls: Option<TlsAcceptor>,

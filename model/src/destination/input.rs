@@ -116,9 +116,9 @@ pub struct S3Input {
     #[serde(rename = "type")]
     #[allow(missing_docs)]
     pub kind: S3Word,
-    /// The bucket.
+    /// The bucket that files are written to.
     pub bucket: BucketName,
-    /// Its region.
+    /// The region of the bucket.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub region: Option<StorageLabel>,
@@ -156,7 +156,7 @@ pub struct GcpInput {
     #[serde(rename = "type")]
     #[allow(missing_docs)]
     pub kind: GcpWord,
-    /// The bucket.
+    /// The bucket that files are written to.
     pub bucket: BucketName,
     /// A prefix of each file's path.
     #[serde(default, deserialize_with = "non_null")]
@@ -176,7 +176,7 @@ pub struct AzureInput {
     #[serde(rename = "type")]
     #[allow(missing_docs)]
     pub kind: AzureWord,
-    /// The container.
+    /// The container that files are written to.
     pub container: BucketName,
     /// A prefix of each file's path.
     #[serde(default, deserialize_with = "non_null")]

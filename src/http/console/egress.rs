@@ -25,7 +25,7 @@ const STATUSES: [(&str, &str); 8] = [
 
 /// A list of recordings or broadcasts.
 pub struct List<J> {
-    /// The heading.
+    /// The heading of the list.
     pub title: &'static str,
     /// What an empty list says.
     pub none: &'static str,

@@ -157,9 +157,9 @@ pub struct ShownRtmpDestinationConfig {
 pub struct NewS3Destination {
     /// Always `s3`.
     pub r#type: S3Word,
-    /// The bucket.
+    /// The bucket that files are written to.
     pub bucket: BucketName,
-    /// Its region.
+    /// The region of the bucket.
     #[schema(nullable = false)]
     pub region: Option<StorageLabel>,
     /// The service's http(s) url, when it is not Amazon's.
@@ -186,7 +186,7 @@ pub struct NewS3Destination {
 pub struct NewGcpDestination {
     /// Always `gcp`.
     pub r#type: GcpWord,
-    /// The bucket.
+    /// The bucket that files are written to.
     pub bucket: BucketName,
     /// A prefix of each file's path.
     #[schema(nullable = false)]
@@ -201,7 +201,7 @@ pub struct NewGcpDestination {
 pub struct NewAzureDestination {
     /// Always `azure`.
     pub r#type: AzureWord,
-    /// The container.
+    /// The container that files are written to.
     pub container: BucketName,
     /// A prefix of each file's path.
     #[schema(nullable = false)]
