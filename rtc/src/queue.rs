@@ -7,9 +7,9 @@
 mod slot;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use conclave_model::{Counts, NamespacedRoom, ParticipantSid, RoundRobin};
+use parking_lot::Mutex;
 
 use crate::command::{Command, PeerCommand};
 use crate::event::FailureReason;
@@ -59,21 +59,17 @@ pub enum Pushed {
 impl CommandQueue {
     /// Adds a command.
     pub fn push(&self, room: &NamespacedRoom, command: Command) -> Pushed {
-        self.lock().push(room, command)
+        self.0.lock().push(room, command)
     }
 
     /// Takes the next command: of the room whose turn it is.
     pub fn pop(&self) -> Option<RoomCommand> {
-        self.lock().pop()
+        self.0.lock().pop()
     }
 
     /// Drops all commands, and those to come.
     pub fn close(&self) {
-        *self.lock() = Waiting { is_closed: true, ..Waiting::default() };
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = Waiting { is_closed: true, ..Waiting::default() };
     }
 }
 
