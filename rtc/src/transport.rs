@@ -74,9 +74,9 @@ pub enum TransportError {
     Sdp,
 }
 
-/// A source of packets as the worker has learned it: the layer of a track.
+/// A layer of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ingress {
+pub struct LayerKey {
     /// The track that the source's media section carries.
     pub track: TrackKey,
     /// The index of its layer.
@@ -116,8 +116,8 @@ pub struct Transport {
     pub sources: VecDeque<Source>,
     /// The client while the handshake with it is counted.
     pub handshake_with: Option<ClientAddress>,
-    /// The sources seen, by SSRC; `None` for those that no track claims.
-    pub ingress: HashMap<Ssrc, Option<Ingress>>,
+    /// The layers of the sources seen, by SSRC; `None` for those that no track claims.
+    pub layers: HashMap<Ssrc, Option<LayerKey>>,
     /// The tracks that arrive on it, by section.
     pub published: HashMap<Mid, TrackKey>,
     /// Data channels that the next offer of the server creates.
@@ -176,7 +176,7 @@ impl Transport {
             credentials: VecDeque::from([credentials]),
             sources: VecDeque::new(),
             handshake_with: None,
-            ingress: HashMap::new(),
+            layers: HashMap::new(),
             published: HashMap::new(),
             new_channels: Vec::new(),
             channels: HashMap::new(),
@@ -241,7 +241,7 @@ impl Transport {
 
     /// Handles an offer and returns the answer. It may have restarted ICE: see [`Transport::new_credentials`].
     pub fn accept_offer(&mut self, sdp: &str) -> Result<String, TransportError> {
-        self.ingress.clear();
+        self.layers.clear();
         let sdp = self.without_candidates(sdp);
         self.change(|rtc| {
             let offer = SdpOffer::from_sdp_string(&sdp).map_err(|_| TransportError::Sdp)?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use conclave_model::participant::TrackSource;
 
 use super::Worker;
-use super::track::UpTrack;
+use super::track::PublishedTrack;
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
 use crate::forward::{LayerRate, VideoDemand, allocate};
@@ -42,8 +42,8 @@ impl Worker {
                 tracks.push(track_key);
             } else {
                 audio_bitrate += audio_rate(track);
-                if let Some(down) = track.down_of(key) {
-                    down.choice.set_target((!settings.is_disabled).then_some(0));
+                if let Some(subscription) = track.subscription_of(key) {
+                    subscription.choice.set_target((!settings.is_disabled).then_some(0));
                 }
             }
         }
@@ -63,8 +63,13 @@ impl Worker {
     /// Chooses anew what the receivers of a track get, after its layers have changed.
     pub(super) fn allocate_receivers(&mut self, track: TrackKey) {
         self.choose_recorded_layers(track);
-        let receivers: Vec<_> =
-            self.tracks.get(track).into_iter().flat_map(|track| &track.downs).map(|down| down.peer).collect();
+        let receivers: Vec<_> = self
+            .tracks
+            .get(track)
+            .into_iter()
+            .flat_map(|track| &track.subscriptions)
+            .map(|subscription| subscription.peer)
+            .collect();
         for receiver in receivers {
             self.allocate(receiver);
         }
@@ -113,9 +118,9 @@ impl Worker {
     fn set_layer(&mut self, key: PeerKey, track: TrackKey, layer: Option<usize>, is_paused: bool) {
         let Some(track) = self.tracks.get_mut(track) else { return };
         let (publisher, sid) = (track.peer, track.sid.clone());
-        let Some(down) = track.down_of(key) else { return };
-        down.choice.set_target(layer);
-        if std::mem::replace(&mut down.is_paused, is_paused) == is_paused {
+        let Some(subscription) = track.subscription_of(key) else { return };
+        subscription.choice.set_target(layer);
+        if std::mem::replace(&mut subscription.is_paused, is_paused) == is_paused {
             return;
         }
         let Some(publisher) = self.peers.get(publisher).map(|peer| peer.info.sid.clone()) else { return };
@@ -124,18 +129,24 @@ impl Worker {
 }
 
 /// Returns what a participant wants of a video; one that is reduced can get the lowest layer only.
-fn demand(track: &mut UpTrack, key: PeerKey, settings: TrackSettings, is_reduced: bool, now: Instant) -> VideoDemand {
+fn demand(
+    track: &mut PublishedTrack,
+    key: PeerKey,
+    settings: TrackSettings,
+    is_reduced: bool,
+    now: Instant,
+) -> VideoDemand {
     let wanted = track.wanted_layer(settings).map(|wanted| if is_reduced { 0 } else { wanted });
     let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
     let layers = best.map_or(0, |best| best + 1);
     VideoDemand {
         layers: (0..layers).map(|layer| track.is_live(layer, now).then(|| layer_rate(track, layer))).collect(),
         priority: priority(track, settings),
-        current: track.down_of(key).and_then(|down| down.choice.current),
+        current: track.subscription_of(key).and_then(|subscription| subscription.choice.current),
     }
 }
 
-fn priority(track: &UpTrack, settings: TrackSettings) -> u32 {
+fn priority(track: &PublishedTrack, settings: TrackSettings) -> u32 {
     match settings.priority {
         0 if track.source == TrackSource::ScreenShare => SCREEN_PRIORITY,
         0 => NO_PRIORITY,
@@ -144,14 +155,14 @@ fn priority(track: &UpTrack, settings: TrackSettings) -> u32 {
 }
 
 /// Returns the best live layer up to the wanted one, or else the lowest live one above it; the wanted one if none is.
-pub(super) fn best_live_layer(track: &UpTrack, wanted: usize, now: Instant) -> Option<usize> {
+pub(super) fn best_live_layer(track: &PublishedTrack, wanted: usize, now: Instant) -> Option<usize> {
     let is_live = |layer: &usize| track.is_live(*layer, now);
     let below = (0..=wanted).rev().find(is_live);
     below.or_else(|| (wanted..track.layers.len()).find(is_live))
 }
 
 /// Returns what a layer takes: nothing of a muted track, else as measured, else as announced, else as usual.
-fn layer_rate(track: &UpTrack, layer: usize) -> LayerRate {
+fn layer_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
     if track.is_muted {
         return LayerRate { mean: 0, peak: 0 };
     }
@@ -164,6 +175,6 @@ fn layer_rate(track: &UpTrack, layer: usize) -> LayerRate {
     LayerRate { mean, peak: mean }
 }
 
-fn audio_rate(track: &UpTrack) -> u64 {
+fn audio_rate(track: &PublishedTrack) -> u64 {
     track.layers.first().map(|layer| layer.rate.bits_per_second).filter(|rate| *rate > 0).unwrap_or(USUAL_AUDIO)
 }

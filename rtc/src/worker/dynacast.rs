@@ -9,7 +9,10 @@ impl Worker {
     /// Reports which qualities of a video are used, if that has changed.
     pub(super) fn report_quality_use(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get(key).filter(|track| track.medium() == TrackMedium::Video) else { return };
-        let settings = track.downs.iter().filter_map(|down| self.peers.get(down.peer)?.wanted.get(&track.sid));
+        let settings = track
+            .subscriptions
+            .iter()
+            .filter_map(|subscription| self.peers.get(subscription.peer)?.wanted.get(&track.sid));
         let recorded = track.recorders.iter().map(|recorder| &recorder.settings);
         let best = settings.chain(recorded).filter_map(|settings| track.wanted_layer(*settings)).max();
         let used = best.map_or(0, |best| best + 1);

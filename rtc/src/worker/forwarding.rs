@@ -7,14 +7,14 @@ use str0m::media::{Mid, Pt};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
 use super::recording::record;
-use super::track::{DownTrack, Incoming, Outgoing, Packet, UpTrack};
+use super::track::{Incoming, Outgoing, Packet, PublishedTrack, Subscription};
 use super::{Worker, touch};
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
 use crate::forward::MediaPacket;
 use crate::recorder::SenderReport;
 use crate::track::{Codec, TrackMedium};
-use crate::transport::{Ingress, PeerKey, TrackKey, Transport, TransportKey};
+use crate::transport::{LayerKey, PeerKey, TrackKey, Transport, TransportKey};
 
 /// The largest payload that is forwarded. Clients stay below, to fit into the packets of a network; a larger one would not
 /// fit into what str0m sends, and fail the connections of its receivers.
@@ -32,8 +32,8 @@ impl Worker {
         if packet.payload.len() > MAX_PAYLOAD_BYTES {
             return Err(DropReason::TooLarge);
         }
-        let ingress = self.ingress(from, packet.header.ssrc).ok_or(DropReason::Unclaimed)?;
-        let track = self.tracks.get_mut(ingress.track).ok_or(DropReason::Unclaimed)?;
+        let key = self.layer_of_source(from, packet.header.ssrc).ok_or(DropReason::Unclaimed)?;
+        let track = self.tracks.get_mut(key.track).ok_or(DropReason::Unclaimed)?;
         let publisher = self.transports.get(from).ok_or(DropReason::Unclaimed)?;
         let payload_type = packet.header.payload_type;
         let incoming = incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
@@ -41,7 +41,7 @@ impl Worker {
         let extensions = &packet.header.ext_vals;
         let is_last = packet.header.marker;
         let report = packet.last_sender_info.as_ref().map(SenderReport::from);
-        self.distribute(ingress, &Packet { media, incoming, payload_type, is_last, extensions, report })
+        self.distribute(key, &Packet { media, incoming, payload_type, is_last, extensions, report })
     }
 
     /// Counts a packet that is not forwarded, of a connection if it has one.
@@ -53,12 +53,12 @@ impl Worker {
     }
 
     /// Counts a packet of a layer, and sends it to all who receive that.
-    pub(super) fn distribute(&mut self, ingress: Ingress, packet: &Packet<'_>) -> Result<(), DropReason> {
-        let track = self.tracks.get_mut(ingress.track).ok_or(DropReason::Unclaimed)?;
-        let layer = track.layers.get_mut(ingress.layer).ok_or(DropReason::Unclaimed)?;
+    pub(super) fn distribute(&mut self, key: LayerKey, packet: &Packet<'_>) -> Result<(), DropReason> {
+        let track = self.tracks.get_mut(key.track).ok_or(DropReason::Unclaimed)?;
+        let layer = track.layers.get_mut(key.layer).ok_or(DropReason::Unclaimed)?;
         let media = &packet.media;
         if layer.note(media.payload.len(), self.now) {
-            self.revived.push(ingress.track);
+            self.revived.push(key.track);
         }
         if media.is_entry_point && !media.is_audio {
             layer.note_key_frame(self.now);
@@ -70,18 +70,18 @@ impl Worker {
         if track.is_muted {
             return Err(DropReason::Muted);
         }
-        record(track, ingress.layer, packet, &mut self.counters.dropped);
+        record(track, key.layer, packet, &mut self.counters.dropped);
         let mut first_frames = Vec::new();
-        for down in &mut track.downs {
-            let Some(receiver) = self.transports.get_mut(down.transport) else { continue };
-            if let Err(reason) = pass_on(down, receiver, ingress.layer, packet) {
+        for subscription in &mut track.subscriptions {
+            let Some(receiver) = self.transports.get_mut(subscription.transport) else { continue };
+            if let Err(reason) = pass_on(subscription, receiver, key.layer, packet) {
                 self.counters.dropped.count(reason);
                 receiver.dropped.count(reason);
                 continue;
             }
             self.counters.forwarded_packets += 1;
-            touch(&mut self.transports, &mut self.touched, down.transport);
-            first_frames.extend(down.waits_since.take().map(|since| (down.peer, since)));
+            touch(&mut self.transports, &mut self.touched, subscription.transport);
+            first_frames.extend(subscription.waits_since.take().map(|since| (subscription.peer, since)));
         }
         for (peer, since) in first_frames {
             self.emit(peer, PeerEvent::FirstFrame { after: self.now.saturating_duration_since(since) });
@@ -90,17 +90,17 @@ impl Worker {
     }
 
     /// Returns the track and layer of a source, from the cache or from its section.
-    fn ingress(&mut self, from: TransportKey, ssrc: Ssrc) -> Option<Ingress> {
+    fn layer_of_source(&mut self, from: TransportKey, ssrc: Ssrc) -> Option<LayerKey> {
         let transport = self.transports.get_mut(from)?;
-        if let Some(known) = transport.ingress.get(&ssrc) {
+        if let Some(known) = transport.layers.get(&ssrc) {
             return *known;
         }
         let (mid, rid) = transport.section_of(ssrc)?;
         let found = transport.published.get(&mid).and_then(|key| {
             let layer = self.tracks.get(*key)?.layer_of(rid)?;
-            Some(Ingress { track: *key, layer })
+            Some(LayerKey { track: *key, layer })
         });
-        transport.ingress.insert(ssrc, found);
+        transport.layers.insert(ssrc, found);
         found
     }
 
@@ -112,7 +112,9 @@ impl Worker {
         let Some(track_key) = section.and_then(|section| section.track) else { return };
         let peer = transport.peer;
         let Some(track) = self.tracks.get_mut(track_key) else { return };
-        let layer = track.down_of(peer).and_then(|down| down.choice.current.or(down.choice.target));
+        let layer = track
+            .subscription_of(peer)
+            .and_then(|subscription| subscription.choice.current.or(subscription.choice.target));
         if let Some(layer) = layer.and_then(|layer| track.layers.get_mut(layer)) {
             layer.key_frames.want();
         }
@@ -165,7 +167,7 @@ impl Worker {
 }
 
 /// Returns what a payload type of the publisher stands for; `None` if its codec is not that of the track.
-fn incoming_payload(track: &mut UpTrack, publisher: &Transport, payload_type: Pt) -> Option<Incoming> {
+fn incoming_payload(track: &mut PublishedTrack, publisher: &Transport, payload_type: Pt) -> Option<Incoming> {
     if let Some((_, incoming)) = track.payload.filter(|(known, _)| *known == payload_type) {
         return incoming;
     }
@@ -178,15 +180,20 @@ fn incoming_payload(track: &mut UpTrack, publisher: &Transport, payload_type: Pt
 }
 
 /// Returns how a receiver gets packets of a payload type of the publisher.
-fn outgoing_payload(down: &mut DownTrack, receiver: &Transport, from: Pt, incoming: Incoming) -> Option<Outgoing> {
-    if let Some((_, outgoing)) = down.payload.filter(|(known, _)| *known == from) {
+fn outgoing_payload(
+    subscription: &mut Subscription,
+    receiver: &Transport,
+    from: Pt,
+    incoming: Incoming,
+) -> Option<Outgoing> {
+    if let Some((_, outgoing)) = subscription.payload.filter(|(known, _)| *known == from) {
         return outgoing;
     }
     let rtc = receiver.rtc();
     let matched = rtc.codec_config().match_params(incoming.params).copied();
-    let is_negotiated = |pt: &Pt| rtc.media(down.mid).is_some_and(|media| media.remote_pts().contains(pt));
+    let is_negotiated = |pt: &Pt| rtc.media(subscription.mid).is_some_and(|media| media.remote_pts().contains(pt));
     let outgoing = matched.filter(|params| is_negotiated(&params.pt())).map(|params| outgoing(params, incoming));
-    down.payload = Some((from, outgoing));
+    subscription.payload = Some((from, outgoing));
     outgoing
 }
 
@@ -199,21 +206,21 @@ fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
 
 /// Sends a packet to a receiver of its track, if that gets it.
 fn pass_on(
-    down: &mut DownTrack,
+    subscription: &mut Subscription,
     receiver: &mut Transport,
     layer: usize,
     packet: &Packet<'_>,
 ) -> Result<(), DropReason> {
     if !receiver.can_send() {
-        down.choice.current = None;
+        subscription.choice.current = None;
         return Err(DropReason::NotConnected);
     }
     let media = &packet.media;
-    let outgoing = outgoing_payload(down, receiver, packet.payload_type, packet.incoming);
+    let outgoing = outgoing_payload(subscription, receiver, packet.payload_type, packet.incoming);
     let outgoing = outgoing.ok_or(DropReason::NotNegotiated)?;
     let payload = if outgoing.strips_red { media.primary.as_ref() } else { Some(&media.payload) };
     let payload = payload.ok_or(DropReason::MalformedRedundancy)?;
-    let numbers = down.accept(layer, media)?;
+    let numbers = subscription.accept(layer, media)?;
     let from = packet.extensions;
     let extensions = ExtensionValues {
         audio_level: from.audio_level,
@@ -229,5 +236,5 @@ fn pass_on(
     if let Some(patch) = numbers.vp8_patch {
         write = write.vp8_patch(patch);
     }
-    if receiver.write_rtp(down.mid, write) { Ok(()) } else { Err(DropReason::NoSource) }
+    if receiver.write_rtp(subscription.mid, write) { Ok(()) } else { Err(DropReason::NoSource) }
 }

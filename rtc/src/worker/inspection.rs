@@ -5,7 +5,7 @@ use str0m::net::Protocol;
 
 use super::Worker;
 use super::peer::Peer;
-use super::track::{UpLayer, UpTrack};
+use super::track::{PublishedLayer, PublishedTrack};
 use crate::forward::kilobits;
 use crate::snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
@@ -67,18 +67,18 @@ impl Worker {
         }
     }
 
-    fn published_snapshot(&self, track: &UpTrack) -> PublishedSnapshot {
+    fn published_snapshot(&self, track: &PublishedTrack) -> PublishedSnapshot {
         let seen = track.layers.iter().zip(Quality::ALL).filter(|(layer, _)| layer.last_packet.is_some());
         PublishedSnapshot {
             sid: track.sid.clone(),
             codec: Some(track.codec),
             is_muted: track.is_muted,
             layers: seen.map(|(layer, quality)| self.layer_snapshot(layer, quality)).collect(),
-            subscribers: track.downs.len(),
+            subscribers: track.subscriptions.len(),
         }
     }
 
-    fn layer_snapshot(&self, layer: &UpLayer, quality: Quality) -> LayerSnapshot {
+    fn layer_snapshot(&self, layer: &PublishedLayer, quality: Quality) -> LayerSnapshot {
         LayerSnapshot {
             quality,
             is_live: layer.is_live(self.now),
@@ -93,14 +93,14 @@ impl Worker {
         let carried = peer.sections.iter().filter_map(|section| Some((section, self.tracks.get(section.track?)?)));
         let quality = |layer: usize| Quality::ALL.get(layer).copied();
         let snapshots = carried.map(|(section, track)| {
-            let down = track.downs.iter().find(|down| down.peer == key);
+            let subscription = track.subscriptions.iter().find(|subscription| subscription.peer == key);
             SubscribedSnapshot {
                 sid: track.sid.clone(),
                 mid: section.mid.map(|mid| mid.to_string()),
-                current: down.and_then(|down| quality(down.choice.current?)),
-                target: down.and_then(|down| quality(down.choice.target?)),
-                kbps: down.map_or(0, |down| down.rate.kbps()),
-                packets: down.map_or(0, |down| down.rate.packets),
+                current: subscription.and_then(|subscription| quality(subscription.choice.current?)),
+                target: subscription.and_then(|subscription| quality(subscription.choice.target?)),
+                kbps: subscription.map_or(0, |subscription| subscription.rate.kbps()),
+                packets: subscription.map_or(0, |subscription| subscription.rate.packets),
             }
         });
         snapshots.collect()

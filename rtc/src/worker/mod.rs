@@ -51,7 +51,7 @@ use peer::Peer;
 use room::Room;
 use ticks::Ticks;
 use timers::Timers;
-use track::UpTrack;
+use track::PublishedTrack;
 use warnings::Warnings;
 
 /// How many packets are put into the outbox before it has to be emptied: as many as one call to the system sends.
@@ -68,7 +68,7 @@ pub struct Worker {
     peers: SlotMap<PeerKey, Peer>,
     peer_by_sid: HashMap<ParticipantSid, PeerKey>,
     transports: SlotMap<TransportKey, Box<Transport>>,
-    tracks: SlotMap<TrackKey, UpTrack>,
+    tracks: SlotMap<TrackKey, PublishedTrack>,
     demux: Demux,
     timers: Timers,
     ticks: Ticks,

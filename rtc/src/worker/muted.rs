@@ -5,7 +5,7 @@ use std::time::Instant;
 use str0m::rtp::RtpWrite;
 
 use super::subscribing::negotiated;
-use super::track::DownTrack;
+use super::track::Subscription;
 use super::{Worker, touch};
 use crate::track::Codec;
 use crate::transport::{PeerKey, Transport};
@@ -22,21 +22,22 @@ impl Worker {
         for track in peer.sections.iter().filter_map(|section| section.track) {
             let Some(track) = self.tracks.get_mut(track).filter(|track| track.is_muted) else { continue };
             let codec = track.codec;
-            let is_new = |down: &&mut DownTrack| down.rate.packets == 0 && down.empty_packets < MOST;
-            let Some(down) = track.down_of(key).filter(is_new) else { continue };
-            let receiver = self.transports.get_mut(down.transport).filter(|receiver| receiver.can_send());
+            let is_new =
+                |subscription: &&mut Subscription| subscription.rate.packets == 0 && subscription.empty_packets < MOST;
+            let Some(subscription) = track.subscription_of(key).filter(is_new) else { continue };
+            let receiver = self.transports.get_mut(subscription.transport).filter(|receiver| receiver.can_send());
             let Some(receiver) = receiver else { continue };
-            send_empty(receiver, down, codec, self.now);
-            touch(&mut self.transports, &mut self.touched, down.transport);
+            send_empty(receiver, subscription, codec, self.now);
+            touch(&mut self.transports, &mut self.touched, subscription.transport);
         }
     }
 }
 
-fn send_empty(receiver: &mut Transport, down: &mut DownTrack, codec: Codec, now: Instant) {
-    let Some(params) = negotiated(receiver, down.mid, codec) else { return };
-    let numbers = down.rewriter.insert(now, codec.clock_rate());
-    down.empty_packets += 1;
+fn send_empty(receiver: &mut Transport, subscription: &mut Subscription, codec: Codec, now: Instant) {
+    let Some(params) = negotiated(receiver, subscription.mid, codec) else { return };
+    let numbers = subscription.rewriter.insert(now, codec.clock_rate());
+    subscription.empty_packets += 1;
     let empty: &[u8] = &[];
     let write = RtpWrite::new(params.pt(), numbers.sequence.into(), numbers.timestamp, now, empty);
-    receiver.write_rtp(down.mid, write.nackable(false));
+    receiver.write_rtp(subscription.mid, write.nackable(false));
 }

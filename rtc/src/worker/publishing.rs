@@ -5,7 +5,7 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::peer::Peer;
-use super::track::UpTrack;
+use super::track::PublishedTrack;
 use crate::event::{FailureReason, PeerEvent};
 use crate::sdp::{self, OfferedSection, Receiving, SectionChange};
 use crate::track::{Codec, NewTrack, TrackMedium};
@@ -132,19 +132,19 @@ impl Worker {
         let mid = Mid::from(section.mid.as_str());
         let codec = preferred_codec(&info, &section.codecs);
         let sid = info.sid.clone();
-        let mut track = UpTrack::new(info, codec, key, transport, mid, self.now);
+        let mut track = PublishedTrack::new(info, codec, key, transport, mid, self.now);
         track.set_layers(&section.rids, self.now);
         let track_key = self.insert_track(key, track, section.mid.clone());
         if let Some(transport) = self.transports.get_mut(transport) {
             transport.published.insert(mid, track_key);
             // Packets that came before were cached as claimed by no track.
-            transport.ingress.clear();
+            transport.layers.clear();
         }
         self.offer_to_waiting(key, &sid);
     }
 
     /// Adds a track to its publisher and its room, and reports it.
-    pub(super) fn insert_track(&mut self, key: PeerKey, track: UpTrack, mid: String) -> TrackKey {
+    pub(super) fn insert_track(&mut self, key: PeerKey, track: PublishedTrack, mid: String) -> TrackKey {
         let (sid, codec, layers) = (track.sid.clone(), track.codec, track.qualities());
         let track_key = self.tracks.insert(track);
         if let Some(peer) = self.peers.get_mut(key) {
@@ -209,7 +209,7 @@ impl Worker {
         self.tracks.remove(key);
         if let Some(transport) = self.transports.get_mut(transport) {
             transport.published.remove(&mid);
-            transport.ingress.clear();
+            transport.layers.clear();
         }
         let Some(peer) = self.peers.get_mut(publisher) else { return };
         peer.published.retain(|track| *track != key);
@@ -228,7 +228,7 @@ impl Worker {
         let Some(track) = self.tracks.get_mut(track_key).filter(|track| track.is_muted != muted) else { return };
         track.is_muted = muted;
         track.restart_receivers();
-        track.downs.iter_mut().for_each(|down| down.waits_since = None);
+        track.subscriptions.iter_mut().for_each(|subscription| subscription.waits_since = None);
         if !muted {
             self.request_key_frames(track_key);
         }

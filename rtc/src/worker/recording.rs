@@ -6,7 +6,7 @@ use conclave_model::{EgressId, TrackSid};
 
 use super::Worker;
 use super::allocation::best_live_layer;
-use super::track::{LayerChoice, Packet, Recorder, UpTrack};
+use super::track::{LayerChoice, Packet, PublishedTrack, Recorder};
 use crate::command::NewRecorder;
 use crate::dropped::{DropReason, Drops};
 use crate::recorder::RecordedPacket;
@@ -68,7 +68,7 @@ impl Worker {
 }
 
 /// Gives a packet to the recorders of its track, and counts those that it could not be given to.
-pub fn record(track: &mut UpTrack, layer: usize, packet: &Packet<'_>, dropped: &mut Drops) {
+pub fn record(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, dropped: &mut Drops) {
     if track.recorders.is_empty() {
         return;
     }

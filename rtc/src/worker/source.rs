@@ -7,13 +7,13 @@ use str0m::rtp::ExtensionValues;
 
 use super::Worker;
 use super::forwarding::MAX_PAYLOAD_BYTES;
-use super::track::{Incoming, Packet, UpTrack};
+use super::track::{Incoming, Packet, PublishedTrack};
 use crate::command::SourcePacket;
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
 use crate::forward::MediaPacket;
 use crate::track::{Codec, NewTrack, TrackMedium};
-use crate::transport::{Ingress, PeerKey, TrackKey, TransportKey};
+use crate::transport::{LayerKey, PeerKey, TrackKey, TransportKey};
 
 impl Worker {
     /// Makes a participant without a connection active: there is nothing to wait for.
@@ -28,7 +28,7 @@ impl Worker {
     pub(super) fn publish_source_track(&mut self, key: PeerKey, info: NewTrack) {
         let fallback = if info.medium == TrackMedium::Audio { Codec::Opus } else { Codec::H264 };
         let (sid, codec) = (info.sid.clone(), info.codec.unwrap_or(fallback));
-        let mut track = UpTrack::new(info, codec, key, TransportKey::default(), Mid::from(""), self.now);
+        let mut track = PublishedTrack::new(info, codec, key, TransportKey::default(), Mid::from(""), self.now);
         track.set_layers(&[], self.now);
         let params = self.settings.codecs().into_iter().find(|params| is_codec(params, codec));
         track.payload = params.map(|params| (params.pt(), Some(Incoming { params, is_red: false })));
@@ -62,7 +62,7 @@ impl Worker {
         let media = MediaPacket::from_payload(track.codec, payload, sequence, timestamp, captured.min(self.now));
         let extensions = &ExtensionValues::default();
         let packet = Packet { media, incoming, payload_type, is_last, extensions, report: None };
-        self.distribute(Ingress { track: key, layer: 0 }, &packet)
+        self.distribute(LayerKey { track: key, layer: 0 }, &packet)
     }
 }
 

@@ -6,7 +6,7 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::peer::Section;
-use super::track::{DownTrack, LayerChoice};
+use super::track::{LayerChoice, Subscription};
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
 use crate::forward::{RateMeter, Rewriter};
@@ -75,14 +75,16 @@ impl Worker {
     pub(super) fn clear_section(&mut self, key: PeerKey, index: usize) {
         let Some(section) = self.peers.get_mut(key).and_then(|peer| peer.sections.get_mut(index)) else { return };
         let Some(track) = section.track.take().and_then(|track| self.tracks.get_mut(track)) else { return };
-        let Some(position) = track.downs.iter().position(|down| down.peer == key) else { return };
-        let down = track.downs.swap_remove(position);
-        if let Some(transport) = self.transports.get_mut(down.transport)
-            && let Some(has_retransmissions) = transport.remove_sources(down.mid)
+        let Some(position) = track.subscriptions.iter().position(|subscription| subscription.peer == key) else {
+            return;
+        };
+        let subscription = track.subscriptions.swap_remove(position);
+        if let Some(transport) = self.transports.get_mut(subscription.transport)
+            && let Some(has_retransmissions) = transport.remove_sources(subscription.mid)
         {
             section.has_retransmissions = has_retransmissions;
         }
-        self.touch(down.transport);
+        self.touch(subscription.transport);
     }
 
     /// Takes the sources from the sections that carry nothing, so that no padding is sent on them. A negotiation has given them some.
@@ -205,7 +207,7 @@ impl Worker {
         let Some(section) = peer.sections.get_mut(index) else { return };
         let (Some(mid), Some(track_key)) = (section.mid, section.track) else { return };
         let Some(track) = self.tracks.get_mut(track_key) else { return };
-        if track.down_of(key).is_some() {
+        if track.subscription_of(key).is_some() {
             return;
         }
         let Some(transport) = self.transports.get_mut(transport_key) else { return };
@@ -216,7 +218,7 @@ impl Worker {
             transport.prepare_video(mid);
         }
         let waits_since = section.waits_since.take();
-        track.downs.push(DownTrack {
+        track.subscriptions.push(Subscription {
             peer: key,
             transport: transport_key,
             mid,

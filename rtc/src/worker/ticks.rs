@@ -81,8 +81,8 @@ impl Worker {
             for layer in &mut track.layers {
                 layer.rate.roll(self.now);
             }
-            for down in &mut track.downs {
-                down.rate.roll(self.now);
+            for subscription in &mut track.subscriptions {
+                subscription.rate.roll(self.now);
             }
         }
         self.report_rates();

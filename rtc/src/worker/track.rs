@@ -17,7 +17,7 @@ use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use crate::transport::{PeerKey, TransportKey};
 
 /// A published track of a worker.
-pub struct UpTrack {
+pub struct PublishedTrack {
     /// The track's sid, which the control plane has given it.
     pub sid: TrackSid,
     /// The publisher.
@@ -35,9 +35,9 @@ pub struct UpTrack {
     /// Whether nothing is forwarded.
     pub is_muted: bool,
     /// The layers, worst first; one without simulcast.
-    pub layers: Vec<UpLayer>,
+    pub layers: Vec<PublishedLayer>,
     /// Those who receive it.
-    pub downs: Vec<DownTrack>,
+    pub subscriptions: Vec<Subscription>,
     /// The recorders that receive it.
     pub recorders: Vec<Recorder>,
     /// Whether anyone has ever subscribed to it.
@@ -53,7 +53,7 @@ pub struct UpTrack {
 }
 
 /// A layer of a published track.
-pub struct UpLayer {
+pub struct PublishedLayer {
     /// The id of the layer in its section; `None` without simulcast.
     pub rid: Option<Rid>,
     /// Measures the bitrate of what arrives.
@@ -87,11 +87,11 @@ pub struct Recorder {
     pub choice: LayerChoice,
 }
 
-/// A track on its way to one receiver.
-pub struct DownTrack {
-    /// The receiver.
+/// A track on its way to one subscriber.
+pub struct Subscription {
+    /// The participant that has subscribed.
     pub peer: PeerKey,
-    /// The receiver's connection.
+    /// The connection of the subscriber on which it is sent.
     pub transport: TransportKey,
     /// The section on which it is sent.
     pub mid: Mid,
@@ -151,7 +151,7 @@ const SIZE_TOLERANCE_TENTHS: u32 = 9;
 /// How long a layer counts as live after its last packet.
 const LIVE: Duration = Duration::from_secs(1);
 
-impl UpTrack {
+impl PublishedTrack {
     /// Creates a track whose section has been negotiated.
     pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, transport: TransportKey, mid: Mid, now: Instant) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl UpTrack {
             is_muted: info.is_muted,
             info,
             layers: Vec::new(),
-            downs: Vec::new(),
+            subscriptions: Vec::new(),
             recorders: Vec::new(),
             was_subscribed: false,
             payload: None,
@@ -189,7 +189,7 @@ impl UpTrack {
         for (index, rid) in ids.into_iter().enumerate() {
             match self.layers.get_mut(index) {
                 Some(layer) => layer.rid = rid,
-                None => self.layers.push(UpLayer::new(rid, index, now)),
+                None => self.layers.push(PublishedLayer::new(rid, index, now)),
             }
         }
     }
@@ -201,14 +201,14 @@ impl UpTrack {
     }
 
     /// Returns the receiver's entry.
-    pub fn down_of(&mut self, peer: PeerKey) -> Option<&mut DownTrack> {
-        self.downs.iter_mut().find(|down| down.peer == peer)
+    pub fn subscription_of(&mut self, peer: PeerKey) -> Option<&mut Subscription> {
+        self.subscriptions.iter_mut().find(|subscription| subscription.peer == peer)
     }
 
     /// Returns the layers that receivers and recorders get.
     pub fn choices(&mut self) -> impl Iterator<Item = &mut LayerChoice> {
         let recorded = self.recorders.iter_mut().map(|recorder| &mut recorder.choice);
-        self.downs.iter_mut().map(|down| &mut down.choice).chain(recorded)
+        self.subscriptions.iter_mut().map(|subscription| &mut subscription.choice).chain(recorded)
     }
 
     /// Returns the lowest live layer if a receiver that shows nothing yet should start with it: the key frames that may be requested
@@ -219,7 +219,7 @@ impl UpTrack {
             target > lowest && self.layers.get(target).is_some_and(|layer| layer.key_frames.is_exhausted(now))
         };
         let starts = |choice: &LayerChoice| choice.current.is_none() && choice.target.is_some_and(waits_long);
-        self.downs.iter().any(|down| starts(&down.choice)).then_some(lowest)
+        self.subscriptions.iter().any(|subscription| starts(&subscription.choice)).then_some(lowest)
     }
 
     /// Returns whether a layer has sent recently. Before any has, all count as live.
@@ -282,7 +282,7 @@ fn order_rids(rids: &[String]) -> Vec<Rid> {
     ordered.into_iter().map(|rid| Rid::from(rid.as_str())).collect()
 }
 
-impl UpLayer {
+impl PublishedLayer {
     fn new(rid: Option<Rid>, index: usize, now: Instant) -> Self {
         let interval = if index == 0 { Duration::from_millis(500) } else { Duration::from_secs(1) };
         Self {
@@ -314,7 +314,7 @@ impl UpLayer {
     }
 }
 
-impl DownTrack {
+impl Subscription {
     /// Returns the numbers of a packet for this receiver, or why it does not get the packet. Until it shows anything, a lower layer
     /// will do.
     pub fn accept(&mut self, layer: usize, packet: &MediaPacket) -> Result<Rewritten, DropReason> {

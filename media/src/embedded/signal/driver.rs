@@ -19,7 +19,7 @@ use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
 use super::join::{ConnectRequest, JoinParameters};
 use super::refusal::Refusal;
 use super::registry::Input;
-use super::session::{Session, Turn};
+use super::session::{Context, Session};
 use super::{messages, registry};
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::machine::Machine;
@@ -119,7 +119,7 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     let (admitted, _) = inner.call_in(&room, |machine, now| {
         let admitted = machine.admit(&sid, now);
         if admitted.is_ok() {
-            session.start(&mut inner.turn(machine, now), &join);
+            session.start(&mut inner.context(machine, now), &join);
         }
         admitted
     });
@@ -145,8 +145,8 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
 
 impl Inner {
     /// Returns what a session works on during a call on the machine.
-    fn turn<'a>(&'a self, machine: &'a mut Machine, now: Timestamp) -> Turn<'a> {
-        Turn { machine, signer: &self.signer, now }
+    fn context<'a>(&'a self, machine: &'a mut Machine, now: Timestamp) -> Context<'a> {
+        Context { machine, signer: &self.signer, now }
     }
 
     /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
@@ -200,7 +200,7 @@ impl SessionTask {
                 Wake::Input(Some(input)) => self.handle_input(input),
                 // It did not keep up, or its participant was removed before.
                 Wake::Input(None) => {
-                    self.call(|session, turn| session.end(turn, false));
+                    self.call(|session, context| session.end(context, false));
                     break;
                 }
                 Wake::Frame(Some(frame)) => self.handle_frame(&frame),
@@ -220,10 +220,10 @@ impl SessionTask {
 
     fn handle_input(&mut self, input: Input) {
         match input {
-            Input::Notice(notice) => self.call(|session, turn| session.handle_notice(turn, notice)),
+            Input::Notice(notice) => self.call(|session, context| session.handle_notice(context, notice)),
             Input::Media(event) => self.handle_media(event),
-            Input::Speakers(speakers) => self.call(|session, turn| session.handle_speakers(turn, &speakers)),
-            Input::Qualities(qualities) => self.call(|session, turn| session.handle_qualities(turn, &qualities)),
+            Input::Speakers(speakers) => self.call(|session, context| session.handle_speakers(context, &speakers)),
+            Input::Qualities(qualities) => self.call(|session, context| session.handle_qualities(context, &qualities)),
             Input::PublishRate(kbps) => {
                 // A rate that comes before the join is accepted, or after its end, is dropped.
                 let _ = self.inner.call_in(&self.room, |machine, now| machine.set_bitrate(&self.sid, kbps, now));
@@ -232,7 +232,7 @@ impl SessionTask {
                 let (join, socket) = *attached;
                 self.replace_socket(socket);
                 self.budget.move_to(join.address);
-                self.call(|session, turn| session.resume(turn, join));
+                self.call(|session, context| session.resume(context, join));
             }
             Input::Stop => self.session.shut_down(),
         }
@@ -244,7 +244,7 @@ impl SessionTask {
         }
         let (inner, session) = (&self.inner, &mut self.session);
         let (is_joining, answers) =
-            inner.call_in(&self.room, |machine, now| session.handle_media(&mut inner.turn(machine, now), event));
+            inner.call_in(&self.room, |machine, now| session.handle_media(&mut inner.context(machine, now), event));
         if is_joining {
             self.was_connected = true;
             tokio::spawn(conclude(Arc::clone(inner), Arc::clone(&self.room), self.sid.clone(), answers));
@@ -269,7 +269,7 @@ impl SessionTask {
         }
         self.writes_text |= matches!(frame, SignalFrame::Text(_));
         match read(frame, &mut self.budget, &self.inner.budgets) {
-            Ok(request) => self.call(|session, turn| session.handle_request(turn, request)),
+            Ok(request) => self.call(|session, context| session.handle_request(context, request)),
             Err(FrameError::Malformed) => {}
             Err(FrameError::Exceeds(excess)) => {
                 self.has_exceeded = true;
@@ -287,9 +287,9 @@ impl SessionTask {
         log::debug!("participant {}: {excess}", self.sid);
     }
 
-    fn call(&mut self, call: impl FnOnce(&mut Session, &mut Turn<'_>)) {
+    fn call(&mut self, call: impl FnOnce(&mut Session, &mut Context<'_>)) {
         let (inner, session) = (&self.inner, &mut self.session);
-        inner.call_in(&self.room, |machine, now| call(session, &mut inner.turn(machine, now)));
+        inner.call_in(&self.room, |machine, now| call(session, &mut inner.context(machine, now)));
     }
 
     /// Sends the session's messages. A client that does not read them loses its websocket.

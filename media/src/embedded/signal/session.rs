@@ -44,7 +44,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a session works on during one call.
-pub(super) struct Turn<'a> {
+pub(super) struct Context<'a> {
     /// The room and its participants, and the monotonic reading of the clock, which the session's own deadlines are by.
     pub machine: &'a mut Machine,
     /// Signs refreshed tokens.
@@ -124,18 +124,18 @@ impl Session {
 
     /// Answers the join: the room, the client's token, and its transports. Tracks and an offer that came with the join are
     /// handled like requests.
-    pub fn start(&mut self, turn: &mut Turn<'_>, join: &JoinParameters) {
-        self.add_peer(turn, join);
-        if let Some(response) = self.join_response(turn) {
+    pub fn start(&mut self, context: &mut Context<'_>, join: &JoinParameters) {
+        self.add_peer(context, join);
+        if let Some(response) = self.join_response(context) {
             self.send(Message::Join(response));
         }
-        turn.machine.refresh_receiver(&self.sid);
-        self.refresh_token(turn);
+        context.machine.refresh_receiver(&self.sid);
+        self.refresh_token(context);
         for request in &join.tracks {
-            self.announce(turn, request);
+            self.announce(context, request);
         }
         if let Some(offer) = &join.offer {
-            self.offer(turn, offer.id, offer.sdp.clone());
+            self.offer(context, offer.id, offer.sdp.clone());
         }
     }
 
@@ -162,27 +162,27 @@ impl Session {
     }
 
     /// Handles the deadlines that have passed.
-    pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        if self.signal != Signal::Lost && self.heard_at + SILENCE <= turn.machine.reading() {
+    pub fn tick(&mut self, context: &mut Context<'_>) {
+        if self.signal != Signal::Lost && self.heard_at + SILENCE <= context.machine.reading() {
             self.closes_socket = true;
-            self.detach(turn);
+            self.detach(context);
         }
-        if self.refresh_at <= turn.machine.reading() {
-            self.refresh_token(turn);
+        if self.refresh_at <= context.machine.reading() {
+            self.refresh_token(context);
         }
-        self.give_up_tracks(turn);
-        if self.resume_until.is_some_and(|until| until <= turn.machine.reading()) {
-            self.end(turn, false);
+        self.give_up_tracks(context);
+        if self.resume_until.is_some_and(|until| until <= context.machine.reading()) {
+            self.end(context, false);
         }
     }
 
     /// The websocket is gone. The participant stays while its media lives, or as long as it may resume.
-    pub fn detach(&mut self, turn: &mut Turn<'_>) {
+    pub fn detach(&mut self, context: &mut Context<'_>) {
         self.signal = Signal::Lost;
         self.messages.clear();
-        turn.machine.signal_lost(&self.sid);
+        context.machine.signal_lost(&self.sid);
         if self.has_closed_media {
-            self.end(turn, false);
+            self.end(context, false);
         }
     }
 
@@ -193,16 +193,16 @@ impl Session {
     }
 
     /// Disconnects a client that sends more than it may. It is not to come back by itself.
-    pub fn exclude(&mut self, turn: &mut Turn<'_>) {
+    pub fn exclude(&mut self, context: &mut Context<'_>) {
         self.send(messages::leave(DisconnectReason::ParticipantRemoved, Action::Disconnect));
         self.closes_socket = true;
-        self.end(turn, false);
+        self.end(context, false);
     }
 
     /// Ends the participant's stay. The notice of its end ends the session.
-    pub fn end(&mut self, turn: &mut Turn<'_>, clean: bool) {
+    pub fn end(&mut self, context: &mut Context<'_>, clean: bool) {
         // It has been disconnected already if this fails; the notice is on its way.
-        let _ = turn.machine.leave(&self.sid, clean, turn.now);
+        let _ = context.machine.leave(&self.sid, clean, context.now);
         self.resume_until = None;
     }
 
@@ -212,32 +212,32 @@ impl Session {
         }
     }
 
-    fn command(&self, turn: &mut Turn<'_>, command: PeerCommand) {
-        turn.machine.command(&self.sid, command);
+    fn command(&self, context: &mut Context<'_>, command: PeerCommand) {
+        context.machine.command(&self.sid, command);
     }
 
-    fn refresh_token(&mut self, turn: &mut Turn<'_>) {
-        self.refresh_at = turn.machine.reading() + REFRESH_INTERVAL;
-        let Ok(local) = turn.machine.present(&self.sid) else { return };
+    fn refresh_token(&mut self, context: &mut Context<'_>) {
+        self.refresh_at = context.machine.reading() + REFRESH_INTERVAL;
+        let Ok(local) = context.machine.present(&self.sid) else { return };
         // Signing fails for no token that is known.
-        if let Ok(refreshed) = refreshed_token(turn.signer, local, turn.now) {
+        if let Ok(refreshed) = refreshed_token(context.signer, local, context.now) {
             self.send(Message::RefreshToken(refreshed.token.reveal().to_owned()));
         }
     }
 
-    fn add_peer(&self, turn: &mut Turn<'_>, join: &JoinParameters) {
-        let Some(permissions) = turn.machine.peer_permissions(&self.sid) else { return };
+    fn add_peer(&self, context: &mut Context<'_>, join: &JoinParameters) {
+        let Some(permissions) = context.machine.peer_permissions(&self.sid) else { return };
         let peer = NewPeer {
             sid: self.sid.clone(),
             identity: self.identity.clone(),
             mode: self.mode,
-            is_subscriber_primary: self.is_subscriber_primary(turn.machine),
+            is_subscriber_primary: self.is_subscriber_primary(context.machine),
             needs_full_ice: join.settings.disable_ice_lite,
             allows_pause: join.settings.subscriber_allow_pause.unwrap_or_default(),
             permissions,
         };
-        turn.machine.add_peer(peer);
-        turn.machine.refresh_message_reports();
+        context.machine.add_peer(peer);
+        context.machine.refresh_message_reports();
     }
 
     /// Returns whether the client waits for its subscriber connection rather than for that by which it publishes.
@@ -251,22 +251,22 @@ impl Session {
         self.turn.iter().map(|turn| turn.for_participant(&self.identity, now).into()).collect()
     }
 
-    fn join_response(&self, turn: &Turn<'_>) -> Option<proto::JoinResponse> {
-        let own = turn.machine.present(&self.sid).ok()?;
-        let others = turn.machine.visible_to(&self.sid).into_iter().map(participant_info);
+    fn join_response(&self, context: &Context<'_>) -> Option<proto::JoinResponse> {
+        let own = context.machine.present(&self.sid).ok()?;
+        let others = context.machine.visible_to(&self.sid).into_iter().map(participant_info);
         let server_info = messages::server_info();
         Some(proto::JoinResponse {
-            room: Some(messages::room_info(turn.machine)),
+            room: Some(messages::room_info(context.machine)),
             participant: Some(participant_info(own)),
             other_participants: others.collect(),
             server_version: server_info.version.clone(),
             server_info: Some(server_info),
-            subscriber_primary: self.is_subscriber_primary(turn.machine),
+            subscriber_primary: self.is_subscriber_primary(context.machine),
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
             enabled_publish_codecs: messages::publish_codecs(),
             fast_publish: own.grants.can_publish,
-            ice_servers: self.ice_servers(turn.now),
+            ice_servers: self.ice_servers(context.now),
             ..proto::JoinResponse::default()
         })
     }

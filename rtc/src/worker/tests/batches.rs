@@ -25,9 +25,9 @@ fn a_connection_puts_out_nothing_of_what_is_written_before_time_passes() {
     world.subscribe(bob, &voice);
     world.send(&mut voice, None, &[0]);
     world.run(Duration::from_secs(1));
-    let down = &world.worker.tracks.values().next().unwrap().downs[0];
-    let (receiver, mid): (_, Mid) = (down.transport, down.mid);
-    let (payload_type, _) = down.payload.unwrap();
+    let subscription = &world.worker.tracks.values().next().unwrap().subscriptions[0];
+    let (receiver, mid): (_, Mid) = (subscription.transport, subscription.mid);
+    let (payload_type, _) = subscription.payload.unwrap();
     let (now, transport) = (world.now, &mut world.worker.transports[receiver]);
     transport.advance(now).unwrap();
     while !matches!(transport.poll().unwrap(), Output::Timeout(_)) {}
@@ -97,7 +97,7 @@ fn outcome(mode: ConnectionMode, is_batched: bool) -> Outcome {
     };
     let (heard, seen) = (steps(&voice), steps(&camera));
     let transport = world.snapshot(&["PA_bob"])[0].transports.last().unwrap().clone();
-    let receiver = world.worker.tracks.values().next().unwrap().downs[0].transport;
+    let receiver = world.worker.tracks.values().next().unwrap().subscriptions[0].transport;
     let stats = world.worker.transports[receiver].stats.clone().unwrap();
     let loss = stats.egress_loss_fraction.map(|loss| format!("{loss:.3}"));
     let statistics = (stats.bytes_tx, stats.peer_bytes_tx / 10_000, loss);

@@ -91,11 +91,11 @@ fn packets_of_a_muted_track_and_late_ones() {
 fn packets_for_a_receiver_who_is_silent_has_not_negotiated_the_codec_or_has_no_source() {
     let (mut world, mut voice) = voice();
     let track = world.worker.tracks.values_mut().next().unwrap();
-    let down = &mut track.downs[0];
-    let (receiver, mid, payload) = (down.transport, down.mid, down.payload.unwrap());
-    down.payload = Some((payload.0, None));
+    let subscription = &mut track.subscriptions[0];
+    let (receiver, mid, payload) = (subscription.transport, subscription.mid, subscription.payload.unwrap());
+    subscription.payload = Some((payload.0, None));
     assert_dropped(&mut world, DropReason::NotNegotiated, |world| world.send(&mut voice, None, &[1]));
-    world.worker.tracks.values_mut().next().unwrap().downs[0].payload = Some(payload);
+    world.worker.tracks.values_mut().next().unwrap().subscriptions[0].payload = Some(payload);
     world.worker.transports[receiver].is_silent = true;
     assert_dropped(&mut world, DropReason::NotConnected, |world| world.send(&mut voice, None, &[1]));
     world.worker.transports[receiver].is_silent = false;

@@ -302,7 +302,7 @@ impl Simulcast {
     fn target(&self) -> Option<usize> {
         let worker = &self.world.worker;
         let track = worker.tracks.values().find(|track| track.layers.len() == RIDS.len()).unwrap();
-        track.downs[0].choice.target
+        track.subscriptions[0].choice.target
     }
 }
 

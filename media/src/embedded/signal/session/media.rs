@@ -6,16 +6,16 @@ use proto::DisconnectReason;
 use proto::leave_request::Action;
 use proto::signal_response::Message;
 
-use super::{RESUME_TIMEOUT, Session, Signal, Turn};
+use super::{Context, RESUME_TIMEOUT, Session, Signal};
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::signal::messages;
 
 impl Session {
     /// Handles an event of the participant's transports. Returns whether the join was reported by it, so that the answer to the
     /// report has to be awaited.
-    pub fn handle_media(&mut self, turn: &mut Turn<'_>, event: PeerEvent) -> bool {
+    pub fn handle_media(&mut self, context: &mut Context<'_>, event: PeerEvent) -> bool {
         match event {
-            PeerEvent::Connected => return turn.machine.connected(&self.sid, turn.now),
+            PeerEvent::Connected => return context.machine.connected(&self.sid, context.now),
             PeerEvent::Answered { offer_id, sdp, mid_to_track_id } => {
                 self.send(Message::Answer(messages::description("answer", offer_id, sdp, mid_to_track_id)));
             }
@@ -28,10 +28,10 @@ impl Session {
             }
             PeerEvent::TrackPublished { track, mid, codec, layers } => {
                 let section = MediaSection { mid, codec, layers };
-                turn.machine.track_negotiated(&self.sid, &track, section, turn.now);
+                context.machine.track_negotiated(&self.sid, &track, section, context.now);
             }
-            PeerEvent::TrackEnded { track } => turn.machine.track_ended(&self.sid, &track, turn.now),
-            PeerEvent::TrackRefused { track } => turn.machine.track_refused(&self.sid, &track, turn.now),
+            PeerEvent::TrackEnded { track } => context.machine.track_ended(&self.sid, &track, context.now),
+            PeerEvent::TrackRefused { track } => context.machine.track_refused(&self.sid, &track, context.now),
             PeerEvent::TrackSubscribed { track } => {
                 self.send(Message::TrackSubscribed(proto::TrackSubscribed { track_sid: track.to_string() }));
             }
@@ -46,10 +46,10 @@ impl Session {
             PeerEvent::StreamStateChanged { publisher, track, is_paused } => {
                 self.send(messages::stream_state(&publisher, &track, is_paused));
             }
-            PeerEvent::MessageSent(message) => turn.machine.message_sent(&self.sid, &message, turn.now),
-            PeerEvent::Resumed { last_message_seq } => self.resumed(turn, last_message_seq),
+            PeerEvent::MessageSent(message) => context.machine.message_sent(&self.sid, &message, context.now),
+            PeerEvent::Resumed { last_message_seq } => self.resumed(context, last_message_seq),
             PeerEvent::Recovered => self.resume_until = None,
-            PeerEvent::Failed(reason) => self.media_failed(turn, reason),
+            PeerEvent::Failed(reason) => self.media_failed(context, reason),
             // The client notices an interruption by itself, and resumes. First frames are counted.
             PeerEvent::Interrupted | PeerEvent::FirstFrame { .. } => {}
         }
@@ -57,40 +57,40 @@ impl Session {
     }
 
     /// Tells the client who began or ceased to speak, of those that it receives and itself.
-    pub fn handle_speakers(&mut self, turn: &Turn<'_>, speakers: &[Speaker]) {
-        let concerned = speakers.iter().filter(|speaker| turn.machine.follows(&self.sid, &speaker.peer));
+    pub fn handle_speakers(&mut self, context: &Context<'_>, speakers: &[Speaker]) {
+        let concerned = speakers.iter().filter(|speaker| context.machine.follows(&self.sid, &speaker.peer));
         messages::speakers(concerned).into_iter().for_each(|message| self.send(message));
     }
 
     /// Tells the client how well itself and those that it receives are connected.
-    pub fn handle_qualities(&mut self, turn: &Turn<'_>, qualities: &[PeerQuality]) {
-        let concerned = qualities.iter().filter(|quality| turn.machine.follows(&self.sid, &quality.peer));
+    pub fn handle_qualities(&mut self, context: &Context<'_>, qualities: &[PeerQuality]) {
+        let concerned = qualities.iter().filter(|quality| context.machine.follows(&self.sid, &quality.peer));
         messages::qualities(concerned).into_iter().for_each(|message| self.send(message));
     }
 
     /// The media is dead. Without signalling the participant is gone. Otherwise the client may resume if its transports are
     /// still there, or has to join anew.
-    fn media_failed(&mut self, turn: &mut Turn<'_>, reason: FailureReason) {
+    fn media_failed(&mut self, context: &mut Context<'_>, reason: FailureReason) {
         if self.signal == Signal::Lost {
-            self.end(turn, false);
+            self.end(context, false);
             return;
         }
         match reason {
             FailureReason::Silent => {
                 self.send(messages::leave(DisconnectReason::ConnectionTimeout, Action::Resume));
                 self.closes_socket = true;
-                self.resume_until = Some(turn.machine.reading() + RESUME_TIMEOUT);
+                self.resume_until = Some(context.machine.reading() + RESUME_TIMEOUT);
             }
             // A client that leaves closes its transports too; its `leave` may come behind.
             FailureReason::Closed => {
                 self.has_closed_media = true;
-                self.resume_until = Some(turn.machine.reading() + RESUME_TIMEOUT);
+                self.resume_until = Some(context.machine.reading() + RESUME_TIMEOUT);
             }
             FailureReason::Negotiation
             | FailureReason::AnswerTimeout
             | FailureReason::DataBacklog
             | FailureReason::Capacity
-            | FailureReason::TooManyCommands => self.reconnect(turn),
+            | FailureReason::TooManyCommands => self.reconnect(context),
         }
     }
 }

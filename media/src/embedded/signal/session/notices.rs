@@ -4,7 +4,7 @@ use livekit_protocol as proto;
 use proto::participant_info::State;
 use proto::signal_response::Message;
 
-use super::{Session, Signal, Turn};
+use super::{Context, Session, Signal};
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
 use crate::embedded::signal::messages;
 
@@ -13,7 +13,7 @@ const MAX_MISSED: usize = 1_000;
 
 impl Session {
     /// Handles a notice of the machine.
-    pub fn handle_notice(&mut self, turn: &mut Turn<'_>, notice: ClientNotice) {
+    pub fn handle_notice(&mut self, context: &mut Context<'_>, notice: ClientNotice) {
         match notice {
             ClientNotice::ParticipantChanged(info) => self.participant_changed(proto::ParticipantInfo::clone(&info)),
             ClientNotice::Muted { track, muted } => {
@@ -23,7 +23,7 @@ impl Session {
                 let track_sid = track.to_string();
                 self.send(Message::TrackUnpublished(proto::TrackUnpublishedResponse { track_sid }));
             }
-            ClientNotice::RoleChanged(_) => self.refresh_token(turn),
+            ClientNotice::RoleChanged(_) => self.refresh_token(context),
             ClientNotice::SubscriptionPermission { publisher, track, is_allowed } => {
                 let update = proto::SubscriptionPermissionUpdate {
                     participant_sid: publisher.to_string(),

@@ -10,7 +10,7 @@ use proto::request_response::{Reason, Request};
 use proto::signal_request;
 use proto::signal_response::Message;
 
-use super::{Session, Turn};
+use super::{Context, Session};
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
 use crate::embedded::signal::messages;
 
@@ -23,24 +23,24 @@ impl Session {
     /// Handles a request of the client. A request that cannot be understood, or that an older client would not have sent, is
     /// ignored.
     #[expect(deprecated, reason = "clients send the older of two messages as well")]
-    pub fn handle_request(&mut self, turn: &mut Turn<'_>, request: proto::SignalRequest) {
-        self.heard_at = turn.machine.reading();
+    pub fn handle_request(&mut self, context: &mut Context<'_>, request: proto::SignalRequest) {
+        self.heard_at = context.machine.reading();
         let Some(message) = request.message else { return };
         match message {
-            signal_request::Message::Offer(offer) => self.offer(turn, offer.id, offer.sdp),
+            signal_request::Message::Offer(offer) => self.offer(context, offer.id, offer.sdp),
             signal_request::Message::Answer(answer) => {
-                self.describe(turn, PeerCommand::Answer { offer_id: answer.id, sdp: answer.sdp });
+                self.describe(context, PeerCommand::Answer { offer_id: answer.id, sdp: answer.sdp });
             }
-            signal_request::Message::AddTrack(request) => self.announce(turn, &request),
-            signal_request::Message::Mute(mute) => self.mute(turn, &mute),
-            signal_request::Message::Subscription(wish) => self.subscribe(turn, wish),
-            signal_request::Message::TrackSetting(settings) => self.apply_settings(turn, &settings),
-            signal_request::Message::SubscriptionPermission(permission) => self.permit(turn, permission),
-            signal_request::Message::Leave(_) => self.end(turn, true),
-            signal_request::Message::SyncState(state) => self.sync(turn, state),
-            signal_request::Message::Ping(_) => self.send(Message::Pong(turn.now.millis())),
-            signal_request::Message::PingReq(ping) => self.pong(turn, &ping),
-            signal_request::Message::Simulate(request) => self.simulate(turn, request),
+            signal_request::Message::AddTrack(request) => self.announce(context, &request),
+            signal_request::Message::Mute(mute) => self.mute(context, &mute),
+            signal_request::Message::Subscription(wish) => self.subscribe(context, wish),
+            signal_request::Message::TrackSetting(settings) => self.apply_settings(context, &settings),
+            signal_request::Message::SubscriptionPermission(permission) => self.permit(context, permission),
+            signal_request::Message::Leave(_) => self.end(context, true),
+            signal_request::Message::SyncState(state) => self.sync(context, state),
+            signal_request::Message::Ping(_) => self.send(Message::Pong(context.now.millis())),
+            signal_request::Message::PingReq(ping) => self.pong(context, &ping),
+            signal_request::Message::Simulate(request) => self.simulate(context, request),
             signal_request::Message::UpdateMetadata(update) => {
                 let request_id = update.request_id;
                 let named = proto::UpdateParticipantMetadata { request_id, ..Default::default() };
@@ -62,24 +62,24 @@ impl Session {
         }
     }
 
-    pub(super) fn offer(&self, turn: &mut Turn<'_>, offer_id: u32, sdp: String) {
-        self.describe(turn, PeerCommand::Offer { offer_id, sdp });
+    pub(super) fn offer(&self, context: &mut Context<'_>, offer_id: u32, sdp: String) {
+        self.describe(context, PeerCommand::Offer { offer_id, sdp });
     }
 
     /// Hands a description on. Of one that is too large the media worker learns only that the participant has failed.
-    fn describe(&self, turn: &mut Turn<'_>, command: PeerCommand) {
+    fn describe(&self, context: &mut Context<'_>, command: PeerCommand) {
         let is_too_large = match &command {
             PeerCommand::Offer { sdp, .. } | PeerCommand::Answer { sdp, .. } => {
                 conclave_rtc::check_description(sdp).is_err()
             }
             _ => false,
         };
-        self.command(turn, if is_too_large { PeerCommand::Fail(FailureReason::Negotiation) } else { command });
+        self.command(context, if is_too_large { PeerCommand::Fail(FailureReason::Negotiation) } else { command });
     }
 
     /// Admits a track, and answers with its sid or the reason why not.
-    pub(super) fn announce(&mut self, turn: &mut Turn<'_>, request: &proto::AddTrackRequest) {
-        let message = match turn.machine.announce_track(&self.sid, request) {
+    pub(super) fn announce(&mut self, context: &mut Context<'_>, request: &proto::AddTrackRequest) {
+        let message = match context.machine.announce_track(&self.sid, request) {
             Ok(track) => {
                 let cid = request.cid.clone();
                 Message::TrackPublished(proto::TrackPublishedResponse { cid, track: Some(track) })
@@ -92,27 +92,27 @@ impl Session {
         self.send(message);
     }
 
-    fn mute(&self, turn: &mut Turn<'_>, mute: &proto::MuteTrackRequest) {
+    fn mute(&self, context: &mut Context<'_>, mute: &proto::MuteTrackRequest) {
         if let Ok(track) = mute.sid.parse() {
-            turn.machine.mute_by_client(&self.sid, &track, mute.muted, turn.now);
+            context.machine.mute_by_client(&self.sid, &track, mute.muted, context.now);
         }
     }
 
-    pub(super) fn subscribe(&mut self, turn: &mut Turn<'_>, wish: proto::UpdateSubscription) {
+    pub(super) fn subscribe(&mut self, context: &mut Context<'_>, wish: proto::UpdateSubscription) {
         let listed = wish.participant_tracks.into_iter().flat_map(|of| of.track_sids);
         let tracks = parse_tracks(wish.track_sids.into_iter().chain(listed));
-        let unknown = if wish.subscribe { turn.machine.unpublished(&tracks) } else { Vec::new() };
-        let until = turn.machine.reading() + TRACK_TIMEOUT;
+        let unknown = if wish.subscribe { context.machine.unpublished(&tracks) } else { Vec::new() };
+        let until = context.machine.reading() + TRACK_TIMEOUT;
         let room_for = MAX_LIST.saturating_sub(self.awaited.len());
         self.awaited.extend(unknown.into_iter().take(room_for).map(|track| (until, track.clone())));
-        turn.machine.wish(&self.sid, tracks, wish.subscribe);
+        context.machine.wish(&self.sid, tracks, wish.subscribe);
     }
 
     /// Tells the client of the tracks that it wants and that were not published in time.
-    pub(super) fn give_up_tracks(&mut self, turn: &mut Turn<'_>) {
-        while self.awaited.front().is_some_and(|(until, _)| *until <= turn.machine.reading()) {
+    pub(super) fn give_up_tracks(&mut self, context: &mut Context<'_>) {
+        while self.awaited.front().is_some_and(|(until, _)| *until <= context.machine.reading()) {
             let Some((_, track)) = self.awaited.pop_front() else { return };
-            if turn.machine.withdraw_wish(&self.sid, &track) {
+            if context.machine.withdraw_wish(&self.sid, &track) {
                 let err = proto::SubscriptionError::SeTrackNotfound.into();
                 let response = proto::SubscriptionResponse { track_sid: track.to_string(), err };
                 self.send(Message::SubscriptionResponse(response));
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    fn apply_settings(&self, turn: &mut Turn<'_>, settings: &proto::UpdateTrackSettings) {
+    fn apply_settings(&self, context: &mut Context<'_>, settings: &proto::UpdateTrackSettings) {
         let wanted = TrackSettings {
             is_disabled: settings.disabled || settings.quality == i32::from(proto::VideoQuality::Off),
             quality: quality(settings.quality),
@@ -129,21 +129,21 @@ impl Session {
             fps: settings.fps,
             priority: settings.priority,
         };
-        self.set_settings(turn, settings.track_sids.iter().cloned(), wanted);
+        self.set_settings(context, settings.track_sids.iter().cloned(), wanted);
     }
 
     pub(super) fn set_settings(
         &self,
-        turn: &mut Turn<'_>,
+        context: &mut Context<'_>,
         tracks: impl Iterator<Item = String>,
         settings: TrackSettings,
     ) {
         for track in parse_tracks(tracks) {
-            self.command(turn, PeerCommand::SetTrackSettings { track, settings });
+            self.command(context, PeerCommand::SetTrackSettings { track, settings });
         }
     }
 
-    fn permit(&self, turn: &mut Turn<'_>, permission: proto::SubscriptionPermission) {
+    fn permit(&self, context: &mut Context<'_>, permission: proto::SubscriptionPermission) {
         let entry = |entry: proto::TrackPermission| ReceiverPermission {
             identity: entry.participant_identity,
             sid: entry.participant_sid,
@@ -156,29 +156,29 @@ impl Session {
                 PublisherPermission::listed(list.collect())
             }
         };
-        turn.machine.set_publisher_permission(&self.sid, permission);
+        context.machine.set_publisher_permission(&self.sid, permission);
     }
 
-    fn pong(&mut self, turn: &Turn<'_>, ping: &proto::Ping) {
-        let pong = proto::Pong { last_ping_timestamp: ping.timestamp, timestamp: turn.now.millis() };
+    fn pong(&mut self, context: &Context<'_>, ping: &proto::Ping) {
+        let pong = proto::Pong { last_ping_timestamp: ping.timestamp, timestamp: context.now.millis() };
         self.send(Message::PongResp(pong));
     }
 
     /// Applies what a client that resumes says of its own state.
-    pub(super) fn sync(&mut self, turn: &mut Turn<'_>, state: proto::SyncState) {
+    pub(super) fn sync(&mut self, context: &mut Context<'_>, state: proto::SyncState) {
         let published = state.publish_tracks.iter().filter_map(|published| published.track.as_ref());
-        if published.into_iter().any(|track| !turn.machine.has_announced(&self.sid, &track.sid)) {
-            self.reconnect(turn);
+        if published.into_iter().any(|track| !context.machine.has_announced(&self.sid, &track.sid)) {
+            self.reconnect(context);
             return;
         }
         if let Some(wish) = state.subscription {
-            self.subscribe(turn, wish);
+            self.subscribe(context, wish);
         }
         let disabled = TrackSettings { is_disabled: true, ..TrackSettings::default() };
-        self.set_settings(turn, state.track_sids_disabled.into_iter(), disabled);
+        self.set_settings(context, state.track_sids_disabled.into_iter(), disabled);
         let received = state.datachannel_receive_states.into_iter().take(MAX_LIST);
         let received = received.filter_map(|of| Some((of.publisher_sid.parse::<ParticipantSid>().ok()?, of.last_seq)));
-        self.command(turn, PeerCommand::ReplayData { received: received.collect() });
+        self.command(context, PeerCommand::ReplayData { received: received.collect() });
     }
 }
 

@@ -7,33 +7,33 @@ use proto::leave_request::Action;
 use proto::signal_response::Message;
 
 use super::simulate::ClosedResume;
-use super::{Session, Signal, Turn};
+use super::{Context, Session, Signal};
 use crate::embedded::signal::join::JoinParameters;
 use crate::embedded::signal::messages;
 use crate::embedded::wire::participant_info;
 
 impl Session {
     /// A new websocket is attached. Nothing is sent on it before the media worker has prepared the resume.
-    pub fn resume(&mut self, turn: &mut Turn<'_>, join: JoinParameters) {
-        self.heard_at = turn.machine.reading();
+    pub fn resume(&mut self, context: &mut Context<'_>, join: JoinParameters) {
+        self.heard_at = context.machine.reading();
         self.signal = Signal::Resuming;
         self.messages.clear();
         self.closes_socket = false;
         if self.closes_resume(ClosedResume::BeforeMessages) {
             return;
         }
-        self.command(turn, PeerCommand::Resume);
+        self.command(context, PeerCommand::Resume);
         if let Some(state) = join.sync_state {
-            self.sync(turn, state);
+            self.sync(context, state);
         }
         if let Some(offer) = join.offer {
-            self.offer(turn, offer.id, offer.sdp);
+            self.offer(context, offer.id, offer.sdp);
         }
     }
 
     /// The media worker is ready: the client gets what it may have missed. `reconnect` comes first, since clients drop what
     /// comes before it.
-    pub(super) fn resumed(&mut self, turn: &mut Turn<'_>, last_message_seq: u32) {
+    pub(super) fn resumed(&mut self, context: &mut Context<'_>, last_message_seq: u32) {
         if self.signal != Signal::Resuming {
             return;
         }
@@ -41,7 +41,7 @@ impl Session {
         self.resume_until = None;
         let server_info = Some(messages::server_info());
         let reconnect = proto::ReconnectResponse {
-            ice_servers: self.ice_servers(turn.now),
+            ice_servers: self.ice_servers(context.now),
             server_info,
             last_message_seq,
             ..proto::ReconnectResponse::default()
@@ -51,21 +51,21 @@ impl Session {
         if !left.is_empty() {
             self.send(messages::update(left));
         }
-        let own = turn.machine.present(&self.sid).into_iter();
-        let present: Vec<_> = own.chain(turn.machine.visible_to(&self.sid)).map(participant_info).collect();
+        let own = context.machine.present(&self.sid).into_iter();
+        let present: Vec<_> = own.chain(context.machine.visible_to(&self.sid)).map(participant_info).collect();
         self.send(messages::update(present));
-        self.send(Message::RoomUpdate(proto::RoomUpdate { room: Some(messages::room_info(turn.machine)) }));
-        self.refresh_token(turn);
+        self.send(Message::RoomUpdate(proto::RoomUpdate { room: Some(messages::room_info(context.machine)) }));
+        self.refresh_token(context);
         self.closes_resume(ClosedResume::AfterMessages);
     }
 
     /// The client has to join anew: its state and the server's do not fit together. The participant is gone.
-    pub(super) fn reconnect(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn reconnect(&mut self, context: &mut Context<'_>) {
         if self.signal == Signal::Resuming {
             self.signal = Signal::Attached;
         }
         self.send(messages::leave(DisconnectReason::StateMismatch, Action::Reconnect));
         self.closes_socket = true;
-        self.end(turn, false);
+        self.end(context, false);
     }
 }

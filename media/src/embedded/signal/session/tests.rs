@@ -98,7 +98,7 @@ impl World {
         let mut session =
             Session::new(sid.clone(), identity, parameters.mode, reading(self.now)).with_turn(self.turn.clone());
         self.machine.admit(&sid, self.now).unwrap();
-        session.start(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
+        session.start(&mut Context { machine: &mut self.machine, signer: &self.signer, now: self.now }, parameters);
         self.sessions.insert(sid.clone(), session);
         self.deliver();
         sid
@@ -128,10 +128,10 @@ impl World {
         (sid, track)
     }
 
-    fn call<T>(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Session, &mut Turn<'_>) -> T) -> T {
+    fn call<T>(&mut self, sid: &ParticipantSid, call: impl FnOnce(&mut Session, &mut Context<'_>) -> T) -> T {
         self.machine.set_reading(reading(self.now));
         let session = self.sessions.get_mut(sid).unwrap();
-        let result = call(session, &mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now });
+        let result = call(session, &mut Context { machine: &mut self.machine, signer: &self.signer, now: self.now });
         self.deliver();
         result
     }
@@ -143,11 +143,11 @@ impl World {
     }
 
     fn request(&mut self, sid: &ParticipantSid, message: Request) {
-        self.call(sid, |session, turn| session.handle_request(turn, SignalRequest { message: Some(message) }));
+        self.call(sid, |session, context| session.handle_request(context, SignalRequest { message: Some(message) }));
     }
 
     fn media(&mut self, sid: &ParticipantSid, event: PeerEvent) -> bool {
-        self.call(sid, |session, turn| session.handle_media(turn, event))
+        self.call(sid, |session, context| session.handle_media(context, event))
     }
 
     /// Publishes a camera with a media section.
@@ -182,8 +182,10 @@ impl World {
 
     fn notify(&mut self, to: &ParticipantSid, notice: ClientNotice) {
         if let Some(session) = self.sessions.get_mut(to) {
-            session
-                .handle_notice(&mut Turn { machine: &mut self.machine, signer: &self.signer, now: self.now }, notice);
+            session.handle_notice(
+                &mut Context { machine: &mut self.machine, signer: &self.signer, now: self.now },
+                notice,
+            );
         }
     }
 

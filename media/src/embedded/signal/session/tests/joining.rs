@@ -35,7 +35,7 @@ fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_i
 
     world.call(&alice, Session::detach);
     world.now = START.after(Duration::from_secs(50));
-    world.call(&alice, |session, turn| session.resume(turn, parameters(ConnectionMode::Single)));
+    world.call(&alice, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
     world.media(&alice, PeerEvent::Resumed { last_message_seq: 0 });
     let messages = world.take(&alice);
     let Response::Reconnect(reconnect) = &messages[0] else { panic!("{messages:?}") };

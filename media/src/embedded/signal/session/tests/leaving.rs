@@ -53,7 +53,7 @@ fn a_client_that_resumes_is_told_to_reconnect_first_and_then_what_it_has_missed(
     world.call(&alice, Session::detach);
     world.request(&bob, Request::Leave(proto::LeaveRequest::default()));
     world.take_all();
-    world.call(&alice, |session, turn| session.resume(turn, parameters(ConnectionMode::Single)));
+    world.call(&alice, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
     assert!(matches!(&world.commands[..], [Command::Peer { peer, command: PeerCommand::Resume }] if *peer == alice));
     world.publish(&carol);
     assert_eq!(world.take(&alice), [], "nothing comes before the media worker is ready");

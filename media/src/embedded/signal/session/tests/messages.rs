@@ -64,14 +64,14 @@ fn speech_and_connections_are_told_of_those_that_are_received() {
     world.take_all();
     let speaker = |peer: &ParticipantSid| Speaker { peer: peer.clone(), level: 0.5, is_active: true };
     let speakers = [speaker(&alice), speaker(&carol)];
-    world.call(&bob, |session, turn| session.handle_speakers(turn, &speakers));
+    world.call(&bob, |session, context| session.handle_speakers(context, &speakers));
     let messages = world.take(&bob);
     let [Response::SpeakersChanged(changed)] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!(changed.speakers.iter().map(|speaker| &speaker.sid).collect::<Vec<_>>(), [alice.as_str()]);
     let quality = PeerQuality { peer: bob.clone(), quality: ConnectionQuality::Excellent, score: 4.5 };
-    world.call(&bob, |session, turn| session.handle_qualities(turn, std::slice::from_ref(&quality)));
+    world.call(&bob, |session, context| session.handle_qualities(context, std::slice::from_ref(&quality)));
     assert!(matches!(&world.take(&bob)[..], [Response::ConnectionQuality(update)] if update.updates.len() == 1));
-    world.call(&carol, |session, turn| session.handle_qualities(turn, std::slice::from_ref(&quality)));
+    world.call(&carol, |session, context| session.handle_qualities(context, std::slice::from_ref(&quality)));
     assert!(world.take(&carol).is_empty());
 }
 
@@ -157,7 +157,7 @@ proptest! {
         world.publish(&alice);
         for frame in frames {
             if let Ok(request) = SignalRequest::decode(&*frame) {
-                world.call(&alice, |session, turn| session.handle_request(turn, request));
+                world.call(&alice, |session, context| session.handle_request(context, request));
             }
         }
     }

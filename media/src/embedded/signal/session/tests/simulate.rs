@@ -61,7 +61,7 @@ fn the_websocket_of_one_resume_is_closed_before_or_after_its_messages() {
         simulate(&mut world, &alice, scenario);
         for is_closed in [true, false] {
             world.call(&alice, Session::detach);
-            world.call(&alice, |session, turn| session.resume(turn, parameters(ConnectionMode::Single)));
+            world.call(&alice, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
             if !(is_closed && comes_first) {
                 world.media(&alice, PeerEvent::Resumed { last_message_seq: 0 });
                 assert!(matches!(world.take(&alice)[..], [Response::Reconnect(_), ..]), "{scenario:?}");
