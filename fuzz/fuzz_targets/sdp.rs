@@ -31,10 +31,10 @@ fn run(call: &mut Call, data: &[u8]) {
         for (sid, cid, kind) in [("TR_m1", "voice", MediaKind::Audio), ("TR_m2", "camera", MediaKind::Video)] {
             world.command(PeerCommand::PublishTrack(new_track(sid, cid, kind)).for_peer(peer()));
         }
-        world.command(PeerCommand::Subscribe { track: "TR_voice".parse().unwrap() }.for_peer(peer()));
+        world.command(PeerCommand::Subscribe("TR_voice".parse().unwrap()).for_peer(peer()));
         world.command(PeerCommand::Offer { offer_id: 1, sdp: sdp.clone() }.for_peer(peer()));
         world.command(PeerCommand::Answer { offer_id: 1, sdp: sdp.clone() }.for_peer(peer()));
-        world.command(PeerCommand::Subscribe { track: "TR_m2".parse().unwrap() }.for_peer("PA_bob".parse().unwrap()));
+        world.command(PeerCommand::Subscribe("TR_m2".parse().unwrap()).for_peer("PA_bob".parse().unwrap()));
         // Once more, as a change of what has been negotiated.
         world.command(PeerCommand::Offer { offer_id: 2, sdp: sdp.clone() }.for_peer(peer()));
         world.run(Duration::from_millis(20));

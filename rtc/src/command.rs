@@ -39,7 +39,7 @@ use crate::track::{NewTrack, Quality};
 pub enum Command {
     /// It concerns one participant.
     Peer {
-        /// The participant.
+        /// The sid of the participant.
         peer: ParticipantSid,
         /// What the worker has to do.
         command: PeerCommand,
@@ -59,7 +59,7 @@ pub enum Command {
     /// Reports the state of participants' transports and tracks, without those that are not in the room. Packets wait
     /// meanwhile, so a caller asks about a few participants at a time.
     Snapshot {
-        /// The participants.
+        /// The sids of the participants.
         peers: Vec<ParticipantSid>,
         /// Where the state goes.
         reply: Reply<Vec<PeerSnapshot>>,
@@ -102,30 +102,21 @@ pub enum PeerCommand {
     PublishTrack(NewTrack),
     /// Stops a track of the publisher at once, whatever the client sends. No [`TrackEnded`](crate::PeerEvent::TrackEnded)
     /// follows.
-    UnpublishTrack {
-        /// The track.
-        track: TrackSid,
-    },
+    UnpublishTrack(TrackSid),
     /// Stops or resumes the forwarding of a track. A track is muted while its publisher or a moderator mutes it.
     SetMuted {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// Whether nothing of the track is forwarded.
         muted: bool,
     },
     /// Forwards a published track to the participant. The control side has decided that it may receive the track and wants it.
-    Subscribe {
-        /// A track of another participant.
-        track: TrackSid,
-    },
+    Subscribe(TrackSid),
     /// Ends the forwarding of a track to the participant, from the next packet on.
-    Unsubscribe {
-        /// The track.
-        track: TrackSid,
-    },
+    Unsubscribe(TrackSid),
     /// Applies what the subscriber asks of a track (`UpdateTrackSettings`).
     SetTrackSettings {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// The request; it replaces the earlier one.
         settings: TrackSettings,
@@ -133,29 +124,29 @@ pub enum PeerCommand {
     /// Forwards packets of a publisher in the mode [`ConnectionMode::Source`], in the order of the stream. Packets of a track
     /// that is not published are dropped.
     Packets {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
-        /// The packets.
+        /// The packets, oldest first.
         packets: Vec<SourcePacket>,
     },
     /// Gives a track of the publisher a recorder, which receives packets as long as the track is not muted, or changes the
     /// layer that its recorder wants. The track must be published.
     AttachRecorder {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
-        /// The recorder.
+        /// The recorder, or what it wants from now on.
         recorder: NewRecorder,
     },
     /// Takes a recorder from a track of the publisher, from the next packet on.
     DetachRecorder {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// The egress that recorded the track.
         egress: EgressId,
     },
     /// Requests a key frame of the layer that a recorder receives.
     RequestKeyFrame {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// The egress that records the track.
         egress: EgressId,

@@ -27,18 +27,18 @@ impl<F: Fn(Event) + Send + Sync + 'static> EventSink for F {
 pub enum Event {
     /// It concerns one participant.
     Peer {
-        /// The room.
+        /// The name of the room.
         room: NamespacedRoom,
-        /// The participant.
+        /// The sid of the participant.
         peer: ParticipantSid,
-        /// What happened.
+        /// What happened to the participant.
         event: PeerEvent,
     },
     /// It concerns the room.
     Room {
-        /// The room.
+        /// The name of the room.
         room: NamespacedRoom,
-        /// What happened.
+        /// What happened in the room.
         event: RoomEvent,
     },
 }
@@ -90,7 +90,7 @@ pub enum PeerEvent {
     },
     /// A track of this participant has a negotiated media section. It may not have sent anything yet.
     TrackPublished {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// The mid of its section, for `TrackInfo.mid`.
         mid: String,
@@ -100,20 +100,11 @@ pub enum PeerEvent {
         layers: Vec<Quality>,
     },
     /// A track of this participant was ended by the client's offer: its section sends no more.
-    TrackEnded {
-        /// The track.
-        track: TrackSid,
-    },
+    TrackEnded(TrackSid),
     /// An announced track of this participant cannot be published: its client offers it only with codecs that are not forwarded.
-    TrackRefused {
-        /// The track.
-        track: TrackSid,
-    },
+    TrackRefused(TrackSid),
     /// A participant subscribed to this participant's track, for the first time (`track_subscribed`).
-    TrackSubscribed {
-        /// The track.
-        track: TrackSid,
-    },
+    TrackSubscribed(TrackSid),
     /// The first frame of a video is sent to this participant. Reported once for each time that a track is subscribed, unless
     /// the track was muted in between.
     FirstFrame {
@@ -123,14 +114,11 @@ pub enum PeerEvent {
     /// This participant sent a user message, and [`Command::ReportMessages`](crate::Command::ReportMessages) asks for it.
     MessageSent(SentMessage),
     /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`).
-    CodecUnsupported {
-        /// The track.
-        track: TrackSid,
-    },
+    CodecUnsupported(TrackSid),
     /// The qualities of this participant's track that subscribers use (`subscribed_quality_update`). For publishers with
     /// dynacast; others are to be spared.
     SubscribedQuality {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// The codec of the track.
         codec: Codec,
@@ -139,9 +127,9 @@ pub enum PeerEvent {
     },
     /// A video that this participant receives was paused or resumed for want of bandwidth (`stream_state_update`).
     StreamStateChanged {
-        /// The publisher.
+        /// The sid of the publisher.
         publisher: ParticipantSid,
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// Whether nothing is sent.
         is_paused: bool,
@@ -164,7 +152,7 @@ pub struct SentMessage {
 /// The participants that a message is for; all of the room if none is named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Receivers {
-    /// Their identities.
+    /// The identities of the participants.
     pub identities: Vec<String>,
     /// Their sids, by which old clients name them.
     pub sids: Vec<String>,
@@ -213,7 +201,7 @@ pub enum RoomEvent {
 /// A participant that began or ceased to speak, or speaks at another level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Speaker {
-    /// The participant.
+    /// The sid of the participant.
     pub peer: ParticipantSid,
     /// Loudness from 0 to 1, in steps of 1/8.
     pub level: f32,
@@ -224,9 +212,9 @@ pub struct Speaker {
 /// The quality of a participant's connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerQuality {
-    /// The participant.
+    /// The sid of the participant.
     pub peer: ParticipantSid,
-    /// The class.
+    /// The class of its quality.
     pub quality: ConnectionQuality,
     /// An estimate of the mean opinion score, 1 to 4.5.
     pub score: f32,
@@ -248,7 +236,7 @@ pub enum ConnectionQuality {
 /// What a participant's publications sent in one second.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublishRate {
-    /// The publisher.
+    /// The sid of the publisher.
     pub peer: ParticipantSid,
     /// Received RTP bytes of all its published tracks and layers, in kilobits a second.
     pub kbps: u32,

@@ -11,7 +11,7 @@ use crate::track::{Codec, Quality};
 /// The state of a participant's media.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeerSnapshot {
-    /// The participant.
+    /// The sid of the participant.
     pub sid: ParticipantSid,
     /// Its connections: one, or publisher and subscriber.
     pub transports: Vec<TransportSnapshot>,

@@ -6,9 +6,9 @@ use conclave_model::participant::TrackSource;
 /// The medium of a track. A data track of the model has no media section, so it is not one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrackMedium {
-    /// Sound.
+    /// The track has audio.
     Audio,
-    /// Pictures.
+    /// The track has video.
     Video,
 }
 

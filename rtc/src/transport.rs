@@ -93,7 +93,7 @@ pub struct Transport {
     contactable: Option<AddressFilter>,
     /// Those that were.
     contacted: Vec<IpAddr>,
-    /// The participant.
+    /// The participant whose connection it is.
     pub peer: PeerKey,
     /// Which connection of the participant it is.
     pub role: TransportRole,

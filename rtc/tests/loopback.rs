@@ -112,7 +112,7 @@ impl Call {
             .send(PeerCommand::PublishTrack(new_track("TR_voice", "cid-voice", MediaKind::Audio)).for_peer(publisher));
         let section = NewSection { kind: MediaKind::Audio, cid: "cid-voice", rids: &[] };
         let mid = self.offer(from, Some(section), [0, 0]).unwrap();
-        self.room.send(PeerCommand::Subscribe { track: "TR_voice".parse().unwrap() }.for_peer(subscriber));
+        self.room.send(PeerCommand::Subscribe("TR_voice".parse().unwrap()).for_peer(subscriber));
         let (mut sequence, mut next) = (0, Instant::now());
         self.run_until(|call| {
             if Instant::now() >= next {

@@ -20,7 +20,7 @@ pub(super) enum Effect {
     },
     /// Let an egress with ffmpeg know of something.
     Job {
-        /// The egress.
+        /// The id of the egress.
         egress: EgressId,
         /// What it has to know.
         effect: JobEffect,
@@ -45,9 +45,9 @@ pub(super) enum JobEffect {
     },
     /// It gets the packets of a track.
     Attach {
-        /// The publisher.
+        /// The sid of the publisher.
         peer: ParticipantSid,
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
     },
     /// It is to end.
@@ -61,7 +61,7 @@ pub(super) enum ClientNotice {
     ParticipantChanged(Arc<ParticipantInfo>),
     /// The server muted or unmuted a track of the client's participant.
     Muted {
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// Whether it is muted now.
         muted: bool,
@@ -72,9 +72,9 @@ pub(super) enum ClientNotice {
     RoleChanged(RoleName),
     /// A track that the client wants may be received, or may not.
     SubscriptionPermission {
-        /// The publisher.
+        /// The sid of the publisher.
         publisher: ParticipantSid,
-        /// The track.
+        /// The sid of the track.
         track: TrackSid,
         /// Whether it may be received.
         is_allowed: bool,

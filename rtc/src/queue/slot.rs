@@ -29,7 +29,7 @@ pub fn slot_of(command: &Command) -> Option<Slot> {
         PeerCommand::Answer { .. } => Subject::Answer,
         PeerCommand::SetPermissions(_) => Subject::Permissions,
         PeerCommand::SetMuted { track, .. } => Subject::Muted(track.clone()),
-        PeerCommand::Subscribe { track } | PeerCommand::Unsubscribe { track } => Subject::Subscription(track.clone()),
+        PeerCommand::Subscribe(track) | PeerCommand::Unsubscribe(track) => Subject::Subscription(track.clone()),
         PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
         _ => return None,
     };
@@ -46,7 +46,7 @@ pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
             | PeerCommand::Resume
             | PeerCommand::ReplayData { .. }
             | PeerCommand::PublishTrack(_)
-            | PeerCommand::UnpublishTrack { .. }
+            | PeerCommand::UnpublishTrack(_)
             | PeerCommand::SetTrackSettings { .. }
             | PeerCommand::Packets { .. }
     );

@@ -25,8 +25,8 @@ fn drain(queue: &CommandQueue) -> Vec<String> {
         Command::Peer { peer, command: PeerCommand::Fail(..) } => format!("fail {peer}"),
         Command::CloseRoom => format!("close {room}"),
         Command::Peer { command: PeerCommand::Resume, .. } => "resume".to_owned(),
-        Command::Peer { command: PeerCommand::Subscribe { track, .. }, .. } => format!("subscribe {track}"),
-        Command::Peer { command: PeerCommand::Unsubscribe { track, .. }, .. } => format!("unsubscribe {track}"),
+        Command::Peer { command: PeerCommand::Subscribe(track), .. } => format!("subscribe {track}"),
+        Command::Peer { command: PeerCommand::Unsubscribe(track), .. } => format!("unsubscribe {track}"),
         other => format!("{other:?}"),
     };
     commands.map(text).collect()
@@ -64,8 +64,8 @@ fn the_newest_wish_for_a_track_replaces_the_earlier_ones() {
     let (queue, room) = (CommandQueue::default(), room("a"));
     for track in ["TR_a", "TR_b"] {
         for _ in 0..3 {
-            queue.push(&room, PeerCommand::Subscribe { track: track.parse().unwrap() }.for_peer(sid("PA_a")));
-            queue.push(&room, PeerCommand::Unsubscribe { track: track.parse().unwrap() }.for_peer(sid("PA_a")));
+            queue.push(&room, PeerCommand::Subscribe(track.parse().unwrap()).for_peer(sid("PA_a")));
+            queue.push(&room, PeerCommand::Unsubscribe(track.parse().unwrap()).for_peer(sid("PA_a")));
         }
     }
     assert_eq!(drain(&queue), ["unsubscribe TR_a", "unsubscribe TR_b"]);

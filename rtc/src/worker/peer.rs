@@ -54,7 +54,7 @@ pub struct Peer {
 /// How long nothing has arrived of a participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Silence {
-    /// Not long.
+    /// For less time than counts.
     None,
     /// Long enough to say so.
     Interrupted,

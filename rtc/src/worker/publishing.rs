@@ -125,7 +125,7 @@ impl Worker {
 
     fn refuse_track(&mut self, key: PeerKey, info: NewTrack) {
         self.warn(key, "a client offers a track only with codecs that are not forwarded", &info.sid);
-        self.emit(key, PeerEvent::TrackRefused { track: info.sid });
+        self.emit(key, PeerEvent::TrackRefused(info.sid));
     }
 
     fn publish_track(&mut self, key: PeerKey, transport: TransportKey, section: &OfferedSection, info: NewTrack) {
@@ -183,7 +183,7 @@ impl Worker {
     fn end_own_track(&mut self, key: PeerKey, track: TrackKey) {
         let Some(sid) = self.tracks.get(track).map(|track| track.sid.clone()) else { return };
         self.end_track(track);
-        self.emit(key, PeerEvent::TrackEnded { track: sid });
+        self.emit(key, PeerEvent::TrackEnded(sid));
     }
 
     /// Stops a track because the control side says so.

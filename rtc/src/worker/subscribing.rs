@@ -232,7 +232,7 @@ impl Worker {
         });
         let (publisher, sid) = (track.peer, track.sid.clone());
         if !std::mem::replace(&mut track.was_subscribed, true) {
-            self.emit(publisher, PeerEvent::TrackSubscribed { track: sid });
+            self.emit(publisher, PeerEvent::TrackSubscribed(sid));
         }
     }
 
@@ -242,7 +242,7 @@ impl Worker {
         if let Some(peer) = self.peers.get_mut(key) {
             peer.wanted.remove(&sid);
         }
-        self.emit(key, PeerEvent::CodecUnsupported { track: sid });
+        self.emit(key, PeerEvent::CodecUnsupported(sid));
         self.request_negotiation(key);
     }
 }

@@ -20,7 +20,7 @@ use crate::transport::{PeerKey, TransportKey};
 pub struct PublishedTrack {
     /// The track's sid, which the control plane has given it.
     pub sid: TrackSid,
-    /// The publisher.
+    /// The participant that publishes it.
     pub peer: PeerKey,
     /// The publisher's connection.
     pub transport: TransportKey,

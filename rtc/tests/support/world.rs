@@ -204,12 +204,12 @@ impl World {
 
     pub fn subscribe(&mut self, client: usize, track: &Publication) {
         let peer = self.clients[client].name.parse().unwrap();
-        self.command(PeerCommand::Subscribe { track: track.sid.parse().unwrap() }.for_peer(peer));
+        self.command(PeerCommand::Subscribe(track.sid.parse().unwrap()).for_peer(peer));
     }
 
     pub fn unsubscribe(&mut self, client: usize, track: &Publication) {
         let peer = self.clients[client].name.parse().unwrap();
-        self.command(PeerCommand::Unsubscribe { track: track.sid.parse().unwrap() }.for_peer(peer));
+        self.command(PeerCommand::Unsubscribe(track.sid.parse().unwrap()).for_peer(peer));
     }
 
     /// Sends a packet with this payload, and delivers it.

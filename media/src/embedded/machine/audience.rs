@@ -120,12 +120,12 @@ impl Machine {
             self.notify(receiver, ClientNotice::SubscriptionPermission { publisher, track, is_allowed });
         }
         for track in changes.unsubscribed {
-            self.command(receiver, PeerCommand::Unsubscribe { track });
+            self.command(receiver, PeerCommand::Unsubscribe(track));
         }
         for (track, publisher) in changes.subscribed {
             // A participant of the sandbox sends no packets.
             if self.participants.get(&publisher).is_some_and(|publisher| publisher.client.is_some()) {
-                self.command(receiver, PeerCommand::Subscribe { track });
+                self.command(receiver, PeerCommand::Subscribe(track));
             }
         }
     }

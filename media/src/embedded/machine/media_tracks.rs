@@ -136,7 +136,7 @@ impl Machine {
         let ended: Vec<_> =
             client.tracks.extract_if(|_, media| is_forbidden(&media.info)).map(|(sid, _)| sid).collect();
         for track in ended {
-            self.command(sid, PeerCommand::UnpublishTrack { track: track.clone() });
+            self.command(sid, PeerCommand::UnpublishTrack(track.clone()));
             self.notify(sid, ClientNotice::TrackUnpublished(track));
         }
     }

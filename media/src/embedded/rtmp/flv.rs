@@ -14,7 +14,7 @@ pub enum VideoTag<'a> {
     Frame {
         /// Whether it is a key frame, as the encoder says.
         is_key: bool,
-        /// The units.
+        /// The NAL units of the frame.
         units: &'a [u8],
     },
     /// The end of the stream, or a command to a player.
@@ -142,7 +142,7 @@ impl Bits<'_> {
 pub enum AudioTag {
     /// The parameters of AAC, without which it cannot be decoded.
     Parameters,
-    /// Sound.
+    /// A frame of audio.
     Sound,
 }
 
@@ -155,12 +155,12 @@ pub fn read_audio(body: &[u8]) -> Option<AudioTag> {
     Some(if header >> 4 == FORMAT_AAC && *first == 0 { AudioTag::Parameters } else { AudioTag::Sound })
 }
 
-/// Sound or pictures, as FLV numbers them.
+/// What a message carries, as FLV numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
-    /// Sound.
+    /// A message of audio.
     Audio = 8,
-    /// Pictures.
+    /// A message of video.
     Video = 9,
 }
 

@@ -56,7 +56,7 @@ static ADD_TRACK: Shape = Shape { bytes: 16 * KIB, fields: 64, parts: &[part(9, 
 static TRACKS_OF: Shape = Shape { bytes: 64 * KIB, fields: MANY + 8, parts: &[] };
 /// `UpdateSubscription`: tracks are listed twice, alone and by participant.
 static SUBSCRIPTION: Shape = Shape { bytes: 128 * KIB, fields: 2 * MANY + 8, parts: &[part(3, MANY, &TRACKS_OF)] };
-/// `UpdateTrackSettings`.
+/// `UpdateTrackSettings`: a list of tracks.
 static TRACK_SETTINGS: Shape = Shape { bytes: 64 * KIB, fields: MANY + 16, parts: &[] };
 /// `SubscriptionPermission`, with an entry for each participant.
 static PERMISSION: Shape = Shape { bytes: 128 * KIB, fields: MANY + 8, parts: &[part(2, MANY, &TRACKS_OF)] };

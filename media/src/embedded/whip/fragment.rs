@@ -5,7 +5,7 @@
 pub struct IceCredentials {
     /// The user name fragment.
     pub ufrag: String,
-    /// The password.
+    /// The ICE password of the client.
     pub password: String,
 }
 

@@ -192,7 +192,7 @@ impl WhipSession {
                 let section = MediaSection { mid, codec, layers };
                 machine.track_negotiated(&self.join.sid, &track, section, now);
             }
-            PeerEvent::TrackEnded { track } => machine.track_ended(&self.join.sid, &track, now),
+            PeerEvent::TrackEnded(track) => machine.track_ended(&self.join.sid, &track, now),
             PeerEvent::Failed(FailureReason::Closed) => self.closed_until = Some(machine.reading() + CLOSE_GRACE),
             PeerEvent::Failed(FailureReason::Negotiation) => {
                 self.refusal = UNUSABLE;

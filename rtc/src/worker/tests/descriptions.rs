@@ -76,9 +76,7 @@ fn a_client_is_asked_for_no_more_sections_than_its_offer_may_have() {
     assert_eq!(first.len(), 5, "{first:?}");
     assert!(!world.clients[bob].events.iter().any(|event| matches!(event, PeerEvent::Failed(_))));
     let ended = cameras.iter().find(|camera| first.contains(&camera.sid)).unwrap();
-    world.command(
-        PeerCommand::UnpublishTrack { track: ended.sid.parse().unwrap() }.for_peer("PA_alice".parse().unwrap()),
-    );
+    world.command(PeerCommand::UnpublishTrack(ended.sid.parse().unwrap()).for_peer("PA_alice".parse().unwrap()));
     world.run(Duration::from_secs(2));
     let then = received(&mut world);
     assert_eq!(then.len(), first.len(), "another takes its place");
@@ -97,7 +95,7 @@ fn the_clients_of_a_room_are_asked_for_offers_a_few_at_a_time_and_all_receive_in
     for name in RECEIVERS {
         let (peer, track) = (name.parse().unwrap(), "TR_voice".parse().unwrap());
         let (room, now) = (world.room.clone(), world.now);
-        world.worker.handle_command(&room, PeerCommand::Subscribe { track }.for_peer(peer), now);
+        world.worker.handle_command(&room, PeerCommand::Subscribe(track).for_peer(peer), now);
     }
     assert!(!world.worker.flush(world.now));
     let events = world.worker.take_events();

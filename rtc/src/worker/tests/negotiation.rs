@@ -16,7 +16,7 @@ fn an_offer_of_the_client_does_not_count_as_its_answer_to_that_of_the_server() {
     world.subscribe(bob, &voice);
     world.publish(bob, "TR_bob", Codec::Opus, &[]);
     world.answer_late(bob);
-    let refused = PeerEvent::CodecUnsupported { track: voice.sid.parse().unwrap() };
+    let refused = PeerEvent::CodecUnsupported(voice.sid.parse().unwrap());
     assert!(!world.clients[bob].events.contains(&refused));
     world.send(&mut voice, None, &[1]);
     assert_eq!(world.received(bob, &voice).len(), 1);

@@ -91,7 +91,7 @@ fn a_track_that_its_publisher_ends_is_reported_and_gone() {
         let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         world.stop_publishing(&voice);
-        let ended = PeerEvent::TrackEnded { track: voice.sid.parse().unwrap() };
+        let ended = PeerEvent::TrackEnded(voice.sid.parse().unwrap());
         assert!(world.clients[alice].events.contains(&ended), "{mode:?}");
         assert!(world.receiver(bob).tracks.is_empty(), "{mode:?}: the subscriber is told");
     }
@@ -113,7 +113,7 @@ fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_on
             world.command(command);
         }
         let events = &world.clients[alice].events;
-        let refused = PeerEvent::TrackRefused { track: "TR_camera".parse().unwrap() };
+        let refused = PeerEvent::TrackRefused("TR_camera".parse().unwrap());
         assert_eq!(events.iter().filter(|event| **event == refused).count(), 1, "{events:?}");
         assert!(!events.iter().any(|event| matches!(event, PeerEvent::TrackPublished { .. })), "{events:?}");
     }
@@ -126,7 +126,7 @@ fn media_without_an_admitted_track_is_dropped() {
         let mut voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         let (peer, track) = ("PA_alice".parse().unwrap(), "TR_voice".parse().unwrap());
-        world.command(PeerCommand::UnpublishTrack { track }.for_peer(peer));
+        world.command(PeerCommand::UnpublishTrack(track).for_peer(peer));
         for _ in 0..10 {
             world.send(&mut voice, None, &[1]);
         }

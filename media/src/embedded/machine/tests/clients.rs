@@ -158,7 +158,7 @@ fn a_track_is_forwarded_to_the_others_and_announced_by_its_publisher_alone() {
     let camera = publish(&mut machine, &alice, "camera", Codec::Vp8);
     publish(&mut machine, &ghost, "microphone", Codec::Opus);
     let subscribed = |command| {
-        if let Command::Peer { peer, command: PeerCommand::Subscribe { track } } = command {
+        if let Command::Peer { peer, command: PeerCommand::Subscribe(track) } = command {
             Some((peer, track))
         } else {
             None

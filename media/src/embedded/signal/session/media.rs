@@ -30,12 +30,12 @@ impl Session {
                 let section = MediaSection { mid, codec, layers };
                 context.machine.track_negotiated(&self.sid, &track, section, context.now);
             }
-            PeerEvent::TrackEnded { track } => context.machine.track_ended(&self.sid, &track, context.now),
-            PeerEvent::TrackRefused { track } => context.machine.track_refused(&self.sid, &track, context.now),
-            PeerEvent::TrackSubscribed { track } => {
+            PeerEvent::TrackEnded(track) => context.machine.track_ended(&self.sid, &track, context.now),
+            PeerEvent::TrackRefused(track) => context.machine.track_refused(&self.sid, &track, context.now),
+            PeerEvent::TrackSubscribed(track) => {
                 self.send(Message::TrackSubscribed(proto::TrackSubscribed { track_sid: track.to_string() }));
             }
-            PeerEvent::CodecUnsupported { track } => {
+            PeerEvent::CodecUnsupported(track) => {
                 let err = proto::SubscriptionError::SeCodecUnsupported.into();
                 let response = proto::SubscriptionResponse { track_sid: track.to_string(), err };
                 self.send(Message::SubscriptionResponse(response));

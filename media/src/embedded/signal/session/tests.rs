@@ -201,12 +201,8 @@ impl World {
 
     fn is_subscribed(&self, sid: &ParticipantSid, track: &TrackSid) -> bool {
         let last = self.commands.iter().rev().find_map(|command| match command {
-            Command::Peer { peer, command: PeerCommand::Subscribe { track: of } } if (peer, of) == (sid, track) => {
-                Some(true)
-            }
-            Command::Peer { peer, command: PeerCommand::Unsubscribe { track: of } } if (peer, of) == (sid, track) => {
-                Some(false)
-            }
+            Command::Peer { peer, command: PeerCommand::Subscribe(of) } if (peer, of) == (sid, track) => Some(true),
+            Command::Peer { peer, command: PeerCommand::Unsubscribe(of) } if (peer, of) == (sid, track) => Some(false),
             _ => None,
         });
         last.unwrap_or_default()

@@ -108,7 +108,7 @@ fn what_is_published_already_is_forwarded_once_the_media_worker_knows_the_partic
         .iter()
         .filter_map(|command| match command {
             Command::AddPeer(peer) if peer.sid == bob => Some("added"),
-            Command::Peer { peer, command: PeerCommand::Subscribe { track: subscribed } }
+            Command::Peer { peer, command: PeerCommand::Subscribe(subscribed) }
                 if *peer == bob && *subscribed == track =>
             {
                 Some("subscribed")

@@ -35,7 +35,7 @@ fn a_track_that_is_offered_with_other_codecs_is_unpublished_and_can_be_announced
     let messages = world.take(&alice);
     let Some(Response::TrackPublished(admitted)) = messages.last() else { panic!("{messages:?}") };
     let track = admitted.track.as_ref().unwrap().sid.clone();
-    world.media(&alice, PeerEvent::TrackRefused { track: track.parse().unwrap() });
+    world.media(&alice, PeerEvent::TrackRefused(track.parse().unwrap()));
     let messages = world.take(&alice);
     assert!(matches!(&messages[..], [Response::TrackUnpublished(ended)] if ended.track_sid == track), "{messages:?}");
     assert!(world.event_names().is_empty(), "it was never published");
@@ -72,7 +72,7 @@ fn the_rules_of_roles_hidden_participants_and_the_publishers_own_list_decide_who
     world.take_all();
     world.set_role("other", "ghost", Grants { hidden: true, ..Grants::default() });
     assert!(world.commands.iter().any(
-        |command| matches!(command, Command::Peer { peer, command: PeerCommand::Unsubscribe { .. } } if *peer == host)
+        |command| matches!(command, Command::Peer { peer, command: PeerCommand::Unsubscribe(_) } if *peer == host)
     ));
     let left = proto::participant_info::State::Disconnected.into();
     assert_eq!(updates(&world.take(&host)), [("other".to_owned(), left, 0)], "it is gone for the others");
@@ -100,12 +100,9 @@ fn a_role_that_forbids_a_track_ends_it_at_the_media_worker_and_at_the_client() {
     let track = world.publish(&alice);
     world.take_all();
     world.set_role("alice", "viewer", Grants { can_publish: false, ..Grants::default() });
-    assert!(
-        world
-            .commands
-            .iter()
-            .any(|command| matches!(command, Command::Peer { command: PeerCommand::UnpublishTrack { track: of, .. }, .. } if *of == track))
-    );
+    assert!(world.commands.iter().any(
+        |command| matches!(command, Command::Peer { command: PeerCommand::UnpublishTrack(of, ..), .. } if *of == track)
+    ));
     let told = world.take(&alice);
     assert!(matches!(&told[0], Response::TrackUnpublished(ended) if ended.track_sid == track.as_str()));
     let Response::RefreshToken(token) = told.last().unwrap() else { panic!("{told:?}") };
@@ -119,7 +116,7 @@ fn a_client_is_told_of_a_track_that_it_wants_and_that_nobody_publishes_within_a_
     let mut world = World::new();
     let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
     let late = world.publish(&bob);
-    world.media(&bob, PeerEvent::TrackEnded { track: late.clone() });
+    world.media(&bob, PeerEvent::TrackEnded(late.clone()));
     world.take_all();
     let wish = |track: &str, subscribe| {
         let track_sids = vec![track.to_owned()];
