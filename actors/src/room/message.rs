@@ -1,13 +1,14 @@
 //! The messages of a room actor.
 
+use conclave_db::OpenTrack;
 use conclave_media::{MuteOutcome, ServerData};
-use conclave_model::Identity;
 use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::participant::Participant;
 use conclave_model::permits::ProjectPermit;
 use conclave_model::role_change::RoleChanged;
+use conclave_model::{Identity, ParticipantSid, Timestamp};
 use ractor::RpcReplyPort;
 
-use super::observation::RoomObservation;
 use super::outcome::{CallId, CallOutcome};
 use super::requests::{
     ChangeRoleRequest, MuteReply, MuteTrackRequest, RemoveReply, RoleReply, SendDataReply, participant_not_found,
@@ -16,6 +17,19 @@ use super::requests::{
 use crate::barrier::Barrier;
 use crate::error::TreeError;
 use crate::inspection::{InspectMessage, Inspection};
+
+/// A room on the media plane, and in the records at the moment when the plane was asked.
+#[derive(Debug)]
+pub struct RoomObservation {
+    /// The instant at which the plane was asked.
+    pub(super) asked_at: Timestamp,
+    /// Joins in the records that had had the time to complete.
+    pub(super) known: Vec<ParticipantSid>,
+    /// Open tracks in the records.
+    pub(super) tracks: Vec<OpenTrack>,
+    /// Participants on the media plane.
+    pub(super) participants: Vec<Participant>,
+}
 
 /// A message to a room actor.
 #[derive(Debug)]

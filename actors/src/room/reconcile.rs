@@ -11,8 +11,7 @@ use conclave_model::participant::{Participant, ParticipantState};
 use conclave_model::{NamespacedRoom, ParticipantSid, RoomId, Timestamp};
 
 use super::RoomActor;
-use super::message::RoomMsg;
-use super::observation::RoomObservation;
+use super::message::{RoomMsg, RoomObservation};
 use super::reports::Join;
 use super::state::RoomState;
 use crate::context::ActorContext;

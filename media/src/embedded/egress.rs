@@ -1,13 +1,12 @@
 //! Recordings and broadcasts on the embedded plane. One of a room that only the sandbox has filled is simulated: a status that
 //! time and the sandbox change, so that an integration can test each course that an egress can take.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use conclave_model::egress::{EgressState, EgressStatus};
-use conclave_model::{EgressId, NamespacedRoom, Timestamp};
-
-use super::attendance::Attendance;
+use conclave_egress::Attendee;
+use conclave_model::egress::{EgressSource, EgressState, EgressStatus};
+use conclave_model::{EgressId, NamespacedRoom, ParticipantSid, Timestamp, TrackSid};
 
 /// How long an egress takes to become active, and to complete after a stop request.
 const TRANSITION_TIME: Duration = Duration::from_secs(1);
@@ -23,6 +22,27 @@ pub(super) struct Egress {
     pub job: Option<Attendance>,
     /// The next transition by time, and at which monotonic reading it is due. Only a simulated one has any.
     next: Option<(Duration, EgressStatus)>,
+}
+
+/// What an egress with ffmpeg is of, and what it has.
+#[derive(Debug, Clone)]
+pub(super) struct Attendance {
+    pub source: EgressSource,
+    /// Whether it was told who attends.
+    pub was_told: bool,
+    /// Whether the room has no participants, as it was told.
+    pub is_room_empty: bool,
+    /// Who attends, as it was told.
+    pub attendees: Vec<Attendee>,
+    /// The tracks that it gets, with their publishers.
+    pub attached: BTreeMap<TrackSid, ParticipantSid>,
+}
+
+impl Attendance {
+    /// Starts without participants.
+    pub const fn new(source: EgressSource) -> Self {
+        Self { source, was_told: false, is_room_empty: false, attendees: Vec::new(), attached: BTreeMap::new() }
+    }
 }
 
 impl Egress {

@@ -22,7 +22,6 @@
 //! join, the machine counts the participant but does not show it to the others.
 
 mod announcement;
-mod attendance;
 mod bitrate_meter;
 mod builder;
 mod client;

@@ -34,7 +34,7 @@ fn drain(queue: &CommandQueue) -> Vec<String> {
 
 /// Whether nothing is kept of any room.
 fn keeps_nothing(queue: &CommandQueue) -> bool {
-    let Waiting { commands, slots, counts, refused, sdp_bytes, .. } = &*queue.lock();
+    let Waiting { commands, slots, counts, refused, sdp_bytes, .. } = &*queue.0.lock();
     commands.is_empty() && slots.is_empty() && counts.is_empty() && refused.is_empty() && sdp_bytes.is_empty()
 }
 
@@ -45,7 +45,7 @@ fn the_newest_offer_of_a_participant_replaces_the_one_that_waits() {
         assert_eq!(queue.push(&room, offer("PA_a", id, 100)), Pushed::Waits);
     }
     queue.push(&room, offer("PA_b", 1, 100));
-    assert_eq!(queue.lock().sdp_bytes.total(), 200);
+    assert_eq!(queue.0.lock().sdp_bytes.total(), 200);
     assert_eq!(drain(&queue), ["offer 100000 of PA_a", "offer 1 of PA_b"]);
     assert!(keeps_nothing(&queue));
 }
@@ -109,7 +109,7 @@ fn waiting_descriptions_are_bounded_and_each_room_has_its_share() {
     assert_eq!(refused, (WAITING_SDP_BYTES / large..100).collect::<Vec<_>>());
     assert_eq!(queue.push(&room("other"), offer("PA_x", 1, large)), Pushed::Waits);
     drain(&queue);
-    assert_eq!(queue.lock().sdp_bytes.total(), 0);
+    assert_eq!(queue.0.lock().sdp_bytes.total(), 0);
     assert_eq!(queue.push(&room("flood"), offer("PA_new", 1, large)), Pushed::Waits);
 }
 

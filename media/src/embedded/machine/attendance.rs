@@ -9,10 +9,9 @@ use conclave_model::{EgressId, Timestamp, TrackSid};
 use conclave_rtc::{Codec, PeerCommand};
 
 use super::{Machine, unused_id};
-use crate::embedded::attendance::Attendance;
 use crate::embedded::common::Owned;
 use crate::embedded::effect::{Effect, JobEffect};
-use crate::embedded::egress::Egress;
+use crate::embedded::egress::{Attendance, Egress};
 use crate::embedded::local_participant::LocalParticipant;
 
 impl Machine {
