@@ -1,4 +1,5 @@
 use conclave_model::Timestamp;
+use conclave_model::event::Departure;
 use conclave_model::event::{ParticipantRef, TrackSummary};
 use conclave_model::participant::{TrackKind, TrackSource};
 
@@ -25,7 +26,7 @@ fn published(name: &str, sid: &str) -> MediaEvent {
 }
 
 fn left(name: &str) -> MediaEvent {
-    MediaEvent::ParticipantLeft { participant: participant(name), clean: true }
+    MediaEvent::ParticipantLeft { participant: participant(name), departure: Departure::Left }
 }
 
 type Result = oneshot::Receiver<std::result::Result<(), ReportError>>;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
-use conclave_model::event::{Departure, ParticipantRef, TrackChange};
+use conclave_model::event::{ParticipantRef, TrackChange};
 use conclave_model::participant::Participant;
 use conclave_model::{ErrorCode, Timestamp};
 
@@ -41,9 +41,8 @@ impl RoomActor {
                 return self.admit(me, state, *participant, Join::Reported { at }).await;
             }
             MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
-            MediaEvent::ParticipantLeft { participant, clean } => {
+            MediaEvent::ParticipantLeft { participant, departure } => {
                 state.forget_join(&participant.sid);
-                let departure = if clean { Departure::Left } else { Departure::Lost };
                 let left = store.record_leave(project, id, participant.sid, at, departure).await;
                 left.map(|left| self.apply_leave(me, state, left))
             }

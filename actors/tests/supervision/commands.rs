@@ -6,6 +6,7 @@ use conclave_actors::TreeError;
 use conclave_actors::room::{ChangeRoleRequest, MuteTrackRequest};
 use conclave_media::{MediaEvent, MuteOutcome, ServerData};
 use conclave_model::event::ChangedBy;
+use conclave_model::event::Departure;
 use conclave_model::participant::DataKind;
 use conclave_model::role_change::RoleChanged;
 use tokio::task::JoinHandle;
@@ -45,7 +46,10 @@ impl Fixture {
 
     fn leave(&self, identity: &str) -> conclave_media::ReportAnswer {
         self.plane.participants.lock().unwrap().retain(|(_, inside)| inside.identity.as_str() != identity);
-        self.report("stage", MediaEvent::ParticipantLeft { participant: participant_ref(identity), clean: true })
+        self.report(
+            "stage",
+            MediaEvent::ParticipantLeft { participant: participant_ref(identity), departure: Departure::Left },
+        )
     }
 
     /// Waits until the media plane has begun exactly these commands.
@@ -136,8 +140,10 @@ fn reports_about_a_participant_wait_for_a_change_of_its_role() {
         *fixture.plane.accepts_roles.lock().unwrap() = true;
         let role = fixture.change_role("alice");
         fixture.until_begun(&["role alice"]).await;
-        let left =
-            fixture.report("stage", MediaEvent::ParticipantLeft { participant: participant_ref("alice"), clean: true });
+        let left = fixture.report(
+            "stage",
+            MediaEvent::ParticipantLeft { participant: participant_ref("alice"), departure: Departure::Left },
+        );
         fixture.join("stage", "bob").await.unwrap().unwrap();
         assert_eq!(fixture.open_sessions().await, ["alice", "bob"]);
 

@@ -7,6 +7,7 @@ use conclave_actors::TreeError;
 use conclave_actors::room::ChangeRoleRequest;
 use conclave_media::MediaEvent;
 use conclave_model::event::ChangedBy;
+use conclave_model::event::Departure;
 use conclave_model::page::PageRequest;
 
 use super::fixture::{Fixture, participant, participant_ref, room, run, wait_until};
@@ -52,7 +53,10 @@ fn messages_to_a_failed_room_wait_and_are_handled_in_order() {
         let answers = [
             fixture.join("stage", "bob"),
             fixture.join("stage", "carol"),
-            fixture.report("stage", MediaEvent::ParticipantLeft { participant: participant_ref("bob"), clean: true }),
+            fixture.report(
+                "stage",
+                MediaEvent::ParticipantLeft { participant: participant_ref("bob"), departure: Departure::Left },
+            ),
         ];
         fixture.plane.participants.lock().unwrap().retain(|(_, participant)| participant.identity.as_str() != "bob");
         fixture.clock.advance(Duration::from_millis(100));

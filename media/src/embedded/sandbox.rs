@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_model::egress::{EgressState, EgressStatus};
+use conclave_model::event::Departure;
 use conclave_model::ingress::{IngressState, StreamKeyHash};
 use conclave_model::participant::{Participant, ParticipantState, Track};
 use conclave_model::{
@@ -175,12 +176,12 @@ impl EmbeddedPlane {
         self.call(sid, |machine, now| machine.set_bitrate(sid, kbps, now)).await
     }
 
-    /// Leaves, or loses the connection if the leave is not `clean`.
+    /// Leaves, or loses the connection.
     ///
     /// # Errors
     /// `NoSuchParticipant`, or what the control plane answered; the participant has left in any case.
-    pub async fn leave(&self, sid: &ParticipantSid, clean: bool) -> Result<(), SandboxError> {
-        self.call(sid, |machine, now| machine.leave(sid, clean, now)).await
+    pub async fn leave(&self, sid: &ParticipantSid, departure: Departure) -> Result<(), SandboxError> {
+        self.call(sid, |machine, now| machine.leave(sid, departure, now)).await
     }
 
     /// Sets the status of a recording or a broadcast, and returns its state afterwards. A status that it cannot change to is

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use conclave_model::egress::EgressState;
-use conclave_model::event::{ParticipantRef, PublishLimit, TrackSummary};
+use conclave_model::event::{Departure, ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::{Identity, NamespacedRoom, Timestamp};
@@ -43,8 +43,8 @@ pub enum MediaEvent {
     ParticipantLeft {
         /// The participant that left.
         participant: ParticipantRef,
-        /// Whether it left or was removed on purpose, as opposed to a lost connection.
-        clean: bool,
+        /// Whether it left or was removed on purpose, or its connection was lost.
+        departure: Departure,
     },
     /// A join failed before it was complete.
     JoinAborted {

@@ -3,6 +3,7 @@
 use conclave_media::livekit::{LivekitPlane, WebhookOutcome};
 use conclave_media::{MediaEvent, MediaPlane, ReportError};
 use conclave_model::egress::EgressStatus;
+use conclave_model::event::Departure;
 use conclave_model::ingress::IngressStatus;
 use conclave_model::participant::TrackSource;
 use livekit_double::{Joining, Webhook};
@@ -64,7 +65,7 @@ async fn events_are_reported_in_their_order() {
     assert_eq!((published.source, published.muted), (TrackSource::Microphone, false));
     assert!(matches!(&reports[2].event, MediaEvent::TrackUnpublished { track, .. } if track.sid == published.sid));
     assert!(
-        matches!(&reports[3].event, MediaEvent::ParticipantLeft { participant, clean: true } if participant.sid.as_str() == sid)
+        matches!(&reports[3].event, MediaEvent::ParticipantLeft { participant, departure: Departure::Left } if participant.sid.as_str() == sid)
     );
 }
 
@@ -218,7 +219,10 @@ async fn a_leave_is_clean_if_it_was_on_purpose() {
     ] {
         let (outcome, events) = deliver_event(&test, disconnected("participant_left", reason)).await;
         assert_eq!(outcome, WebhookOutcome::Accepted);
-        assert!(matches!(&events[..], [MediaEvent::ParticipantLeft { clean, .. }] if *clean == on_purpose), "{reason}");
+        assert!(
+            matches!(&events[..], [MediaEvent::ParticipantLeft { departure, .. }] if (*departure == Departure::Left) == on_purpose),
+            "{reason}"
+        );
     }
 }
 
@@ -226,8 +230,10 @@ async fn a_leave_is_clean_if_it_was_on_purpose() {
 async fn an_aborted_connection_is_reported_as_a_leave_and_as_an_aborted_join() {
     let test = TestPlane::new();
     let (_, events) = deliver_event(&test, disconnected("participant_connection_aborted", "JOIN_FAILURE")).await;
-    let [MediaEvent::ParticipantLeft { participant, clean: false }, MediaEvent::JoinAborted { participant: same }] =
-        &events[..]
+    let [
+        MediaEvent::ParticipantLeft { participant, departure: Departure::Lost },
+        MediaEvent::JoinAborted { participant: same },
+    ] = &events[..]
     else {
         panic!("two events: {events:?}")
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::{EmbeddedPlane, NewTrack, SandboxError};
 use conclave_model::egress::EgressStatus;
+use conclave_model::event::Departure;
 use conclave_model::ingress::IngressState;
 use conclave_model::non_null::non_null;
 use conclave_model::participant::{TrackKind, TrackSource};
@@ -175,7 +176,8 @@ struct Leave {
 
 async fn leave(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {
     let Leave { clean } = body::read(&request.body)?;
-    done(plane.leave(&request.sid()?, clean).await)
+    let departure = if clean { Departure::Left } else { Departure::Lost };
+    done(plane.leave(&request.sid()?, departure).await)
 }
 
 async fn connect(plane: Plane, request: SandboxRequest) -> Result<HttpResponse, ApiError> {

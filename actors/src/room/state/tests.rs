@@ -1,4 +1,5 @@
 use conclave_media::MediaEvent;
+use conclave_model::event::Departure;
 use conclave_model::participant::ParticipantKind;
 use conclave_model::{ProjectId, RoomId, SessionId};
 
@@ -123,7 +124,7 @@ fn a_join_is_settled_after_its_grace_and_one_of_an_earlier_actor_at_once() {
 fn reports_about_a_participant_are_held_while_its_role_is_changed() {
     let left = |name: &str| {
         let participant = ParticipantRef { identity: id(name), sid: sid(name), role: None };
-        MediaEvent::ParticipantLeft { participant, clean: true }
+        MediaEvent::ParticipantLeft { participant, departure: Departure::Left }
     };
     let mut state = state(&[("alice", "host")]);
     let removal = state.calls.begin(Target::Participant(id("bob"))).id;

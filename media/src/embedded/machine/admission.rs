@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use conclave_model::event::Departure;
 use conclave_model::{ParticipantSid, Timestamp};
 
 use super::{Deadline, Machine, unused_id};
@@ -58,7 +59,7 @@ impl Machine {
         let replaced = self.members.get(&identity).cloned();
         self.members.insert(identity, sid.clone());
         if let Some(old) = replaced {
-            self.remove(&old, true, DisconnectCause::Replaced, now);
+            self.remove(&old, Departure::Left, DisconnectCause::Replaced, now);
         }
         self.set_join_deadline(sid, self.reading + CONNECT_TIMEOUT);
         Ok(())
@@ -98,7 +99,7 @@ impl Machine {
     /// Aborts a join whose media was not connected in time.
     pub(super) fn abort_late_join(&mut self, sid: &ParticipantSid, now: Timestamp) {
         self.clear_join_deadline(sid);
-        self.disconnect(sid, false, DisconnectCause::JoinTimeout, now);
+        self.disconnect(sid, Departure::Lost, DisconnectCause::JoinTimeout, now);
     }
 
     pub(super) fn cancel_join_deadline(&mut self, participant: &LocalParticipant) {

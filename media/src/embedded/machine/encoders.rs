@@ -1,6 +1,7 @@
 //! Encoders that send packets. They join in the two phases of clients, and their endpoints follow: buffering while an encoder's
 //! media connects, publishing once its tracks are published, and inactive or failed after it has left.
 
+use conclave_model::event::Departure;
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
 use conclave_model::{Identity, ParticipantSid, Timestamp};
 
@@ -58,7 +59,7 @@ impl Machine {
     /// Disconnects an encoder whose stream cannot be published. Its endpoint has the status `error` with this text.
     pub fn fail_encoder(&mut self, sid: &ParticipantSid, error: impl Into<String>, now: Timestamp) {
         self.endpoints.set_error(sid, error.into());
-        self.disconnect(sid, false, DisconnectCause::Left, now);
+        self.disconnect(sid, Departure::Lost, DisconnectCause::Left, now);
     }
 
     /// Reports a new status of an encoder's endpoint. `None` if the participant is no encoder.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use conclave_model::event::Departure;
 use conclave_model::ingress::{IngressState, IngressStatus, StreamKeyHash};
 use conclave_model::participant::{ParticipantKind, TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
@@ -57,7 +58,7 @@ impl Machine {
         let Some(endpoint) = self.endpoints.get(id) else { return };
         let (encoder, key) = (endpoint.encoder.clone(), endpoint.known.key_hash);
         if let Some(sid) = encoder {
-            self.disconnect(&sid, true, DisconnectCause::Left, now);
+            self.disconnect(&sid, Departure::Left, DisconnectCause::Left, now);
         }
         self.endpoints.remove(id);
         self.common.remove(&Owned::Endpoint(id.clone()));
@@ -90,7 +91,7 @@ impl Machine {
     pub fn disconnect_encoder(&mut self, key: &StreamKeyHash, now: Timestamp) -> Result<IngressState, MachineError> {
         let endpoint = self.endpoints.get_by_key(key).ok_or(MachineError::NoSuchIngress)?;
         if let Some(sid) = endpoint.encoder.clone() {
-            self.disconnect(&sid, true, DisconnectCause::Left, now);
+            self.disconnect(&sid, Departure::Left, DisconnectCause::Left, now);
         }
         self.endpoints.get_by_key(key).map(IngressEndpoint::state).ok_or(MachineError::NoSuchIngress)
     }
@@ -154,7 +155,7 @@ mod tests {
             MediaEvent::ParticipantJoined(_) => "joined",
             MediaEvent::TrackPublished { .. } => "published",
             MediaEvent::TrackUnpublished { .. } => "unpublished",
-            MediaEvent::ParticipantLeft { clean: true, .. } => "left",
+            MediaEvent::ParticipantLeft { departure: Departure::Left, .. } => "left",
             MediaEvent::Ingress(state) => state.status.as_str(),
             other => panic!("{other:?}"),
         };
@@ -188,7 +189,7 @@ mod tests {
     fn an_endpoint_is_reported_inactive_after_its_encoder_has_left() {
         let departures: [fn(&mut Machine, &ParticipantSid); 3] = [
             |machine, sid| assert!(machine.remove_participant(sid, now())),
-            |machine, sid| machine.leave(sid, false, now()).unwrap(),
+            |machine, sid| machine.leave(sid, Departure::Lost, now()).unwrap(),
             |machine, _| machine.close(now()),
         ];
         for depart in departures {

@@ -1,6 +1,6 @@
 //! Joining and leaving.
 
-use conclave_model::event::TrackSummary;
+use conclave_model::event::{Departure, TrackSummary};
 use conclave_model::{Identity, ParticipantSid, Timestamp};
 
 use super::{Machine, unused_id};
@@ -21,7 +21,7 @@ impl Machine {
         self.members.insert(claims.identity.clone(), sid.clone());
         self.members.opened_at.get_or_insert(now);
         if let Some(old) = replaced {
-            self.remove(&old, true, DisconnectCause::Replaced, now);
+            self.remove(&old, Departure::Left, DisconnectCause::Replaced, now);
         }
         let mut participant = LocalParticipant::new(sid.clone(), claims, now);
         participant.is_reported = true;
@@ -59,10 +59,10 @@ impl Machine {
         }
     }
 
-    /// A participant leaves, or loses its connection if the leave is not `clean`.
-    pub fn leave(&mut self, sid: &ParticipantSid, clean: bool, now: Timestamp) -> Result<(), MachineError> {
+    /// A participant leaves, or loses its connection.
+    pub fn leave(&mut self, sid: &ParticipantSid, departure: Departure, now: Timestamp) -> Result<(), MachineError> {
         self.present(sid)?;
-        self.disconnect(sid, clean, DisconnectCause::Left, now);
+        self.disconnect(sid, departure, DisconnectCause::Left, now);
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Machine {
     pub fn remove_participant(&mut self, sid: &ParticipantSid, now: Timestamp) -> bool {
         let is_connected = self.participants.contains_key(sid);
         if is_connected {
-            self.disconnect(sid, true, DisconnectCause::Removed, now);
+            self.disconnect(sid, Departure::Left, DisconnectCause::Removed, now);
         }
         is_connected
     }
@@ -79,22 +79,34 @@ impl Machine {
     pub fn close(&mut self, now: Timestamp) {
         self.end_egresses(now);
         for sid in std::mem::take(&mut self.members).into_sids() {
-            self.remove(&sid, true, DisconnectCause::RoomEnded, now);
+            self.remove(&sid, Departure::Left, DisconnectCause::RoomEnded, now);
         }
     }
 
     /// Removes a participant, also one that is joining, and releases its seat.
-    pub(super) fn disconnect(&mut self, sid: &ParticipantSid, clean: bool, cause: DisconnectCause, now: Timestamp) {
+    pub(super) fn disconnect(
+        &mut self,
+        sid: &ParticipantSid,
+        departure: Departure,
+        cause: DisconnectCause,
+        now: Timestamp,
+    ) {
         let Some(identity) = self.participants.get(sid).map(|participant| participant.identity().clone()) else {
             return;
         };
-        self.remove(sid, clean, cause, now);
+        self.remove(sid, departure, cause, now);
         self.release_seat(&identity, sid);
     }
 
     /// Removes a participant, which the sandbox shows a while longer, and reports that it left, or that its join was aborted. The caller has
     /// to release its seat in the room.
-    pub(super) fn remove(&mut self, sid: &ParticipantSid, clean: bool, cause: DisconnectCause, now: Timestamp) {
+    pub(super) fn remove(
+        &mut self,
+        sid: &ParticipantSid,
+        departure: Departure,
+        cause: DisconnectCause,
+        now: Timestamp,
+    ) {
         if let Some(notice) = Notice::last(cause) {
             self.put_into_inbox(sid, now, notice);
         }
@@ -108,7 +120,7 @@ impl Machine {
             let track = TrackSummary::from(track);
             self.report(now, MediaEvent::TrackUnpublished { participant: left.to_ref(), track });
         }
-        self.report_end(&left, clean, now);
+        self.report_end(&left, departure, now);
         self.detach_encoder(sid, now);
         if was_active {
             left.bump_version();
@@ -122,10 +134,10 @@ impl Machine {
     }
 
     /// Reports the end of a join: a leave if the join was reported, and otherwise that it was aborted.
-    fn report_end(&mut self, left: &LocalParticipant, clean: bool, now: Timestamp) {
+    fn report_end(&mut self, left: &LocalParticipant, departure: Departure, now: Timestamp) {
         let participant = left.to_ref();
         if left.is_reported {
-            self.report(now, MediaEvent::ParticipantLeft { participant, clean });
+            self.report(now, MediaEvent::ParticipantLeft { participant, departure });
         } else {
             self.report(now, MediaEvent::JoinAborted { participant });
         }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use conclave_model::event::Departure;
 use conclave_model::participant::DataKind;
 use conclave_model::{Identity, TrackSid};
 use proptest::prelude::*;
@@ -23,7 +24,7 @@ enum Step {
     Abort(Index),
     Publish(Index),
     Unpublish(Index),
-    Leave(Index, bool),
+    Leave(Index, Departure),
     Remove(Index),
     Mute(Index, bool),
     Data(Index, bool),
@@ -41,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => anyone().prop_map(Step::Abort),
         3 => anyone().prop_map(Step::Publish),
         2 => anyone().prop_map(Step::Unpublish),
-        2 => (anyone(), any::<bool>()).prop_map(|(who, clean)| Step::Leave(who, clean)),
+        2 => (anyone(), prop_oneof![Just(Departure::Left), Just(Departure::Lost)]).prop_map(|(who, departure)| Step::Leave(who, departure)),
         1 => anyone().prop_map(Step::Remove),
         1 => (anyone(), any::<bool>()).prop_map(|(who, muted)| Step::Mute(who, muted)),
         1 => (anyone(), any::<bool>()).prop_map(|(who, all)| Step::Data(who, all)),
@@ -111,9 +112,9 @@ impl Model {
                 let _ = machine.publish(&sid, camera(), *now);
             }
             Step::Unpublish(who) => self.unpublish(&self.pick(who), *now),
-            Step::Leave(who, clean) => {
+            Step::Leave(who, departure) => {
                 let (sid, machine) = self.picked(who);
-                let _ = machine.leave(&sid, *clean, *now);
+                let _ = machine.leave(&sid, *departure, *now);
             }
             Step::Remove(who) => {
                 let (sid, machine) = self.picked(who);

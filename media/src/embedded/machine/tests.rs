@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_model::RoleName;
-use conclave_model::event::PublishLimit;
+use conclave_model::event::{Departure, PublishLimit};
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::participant::{DataKind, ParticipantKind, ParticipantState, TrackKind, TrackSource};
 use conclave_model::role::RoleSubscribe;
@@ -119,8 +119,8 @@ pub(super) fn microphone() -> NewTrack {
 pub(super) fn take_names(machine: &mut Machine) -> Vec<(&'static str, ParticipantSid)> {
     let name = |report: Report| match report.event.clone() {
         MediaEvent::ParticipantJoined(participant) => ("joined", participant.sid.clone()),
-        MediaEvent::ParticipantLeft { participant, clean: true } => ("left", participant.sid),
-        MediaEvent::ParticipantLeft { participant, clean: false } => ("aborted", participant.sid),
+        MediaEvent::ParticipantLeft { participant, departure: Departure::Left } => ("left", participant.sid),
+        MediaEvent::ParticipantLeft { participant, departure: Departure::Lost } => ("aborted", participant.sid),
         MediaEvent::JoinAborted { participant } => ("join aborted", participant.sid),
         MediaEvent::TrackPublished { participant, .. } => ("published", participant.sid),
         MediaEvent::TrackUnpublished { participant, .. } => ("unpublished", participant.sid),
@@ -230,9 +230,9 @@ fn a_leave_ends_the_tracks_first_and_cannot_be_repeated() {
     let sid = joined(&mut machine, "alice");
     machine.publish(&sid, camera(), NOW).unwrap();
     machine.take_reports();
-    machine.leave(&sid, false, NOW).unwrap();
+    machine.leave(&sid, Departure::Lost, NOW).unwrap();
     assert_eq!(take_names(&mut machine), [("unpublished", sid.clone()), ("aborted", sid.clone())]);
-    assert_eq!(machine.leave(&sid, true, NOW), Err(MachineError::NoSuchParticipant));
+    assert_eq!(machine.leave(&sid, Departure::Left, NOW), Err(MachineError::NoSuchParticipant));
     assert!(machine.is_unused());
 }
 
@@ -342,7 +342,7 @@ fn a_room_is_occupied_while_it_has_members_and_not_by_its_rules() {
     assert_eq!((members(&machine), machine.is_unused()), (0, false));
     let sid = joined(&mut machine, "alice");
     assert_eq!(members(&machine), 1);
-    machine.leave(&sid, true, NOW).unwrap();
+    machine.leave(&sid, Departure::Left, NOW).unwrap();
     assert_eq!((members(&machine), machine.is_unused()), (0, false));
 }
 
@@ -383,7 +383,7 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
     assert!(matches!(&reports[..], [Report { event: MediaEvent::PublishLimit { limit, .. }, .. }]
         if !limit.exceeded && limit.kbps == 100 && limit.track.is_none()));
     assert_eq!(machine.next_deadline(), Some(reading(at(20))));
-    machine.leave(&sid, true, at(16)).unwrap();
+    machine.leave(&sid, Departure::Left, at(16)).unwrap();
     assert_eq!(machine.next_deadline(), None);
 }
 
@@ -391,14 +391,14 @@ fn a_limit_exceeded_for_five_seconds_is_reported_with_the_only_track() {
 fn a_bounded_number_of_participants_that_left_is_kept() {
     let mut machine = sandbox_machine();
     let first = joined(&mut machine, "alice");
-    machine.leave(&first, true, NOW).unwrap();
+    machine.leave(&first, Departure::Left, NOW).unwrap();
     for _ in 0..999 {
         let sid = joined(&mut machine, "bob");
-        machine.leave(&sid, true, NOW).unwrap();
+        machine.leave(&sid, Departure::Left, NOW).unwrap();
     }
     assert!(machine.active_or_left(&first).is_ok());
     let sid = joined(&mut machine, "bob");
-    machine.leave(&sid, true, NOW).unwrap();
+    machine.leave(&sid, Departure::Left, NOW).unwrap();
     assert!(machine.active_or_left(&first).is_err() && machine.active_or_left(&sid).is_ok());
 }
 
@@ -406,7 +406,7 @@ fn a_bounded_number_of_participants_that_left_is_kept() {
 fn come_and_go(machine: &mut Machine, times: usize, metadata: &str) -> Vec<ParticipantSid> {
     let come_and_go = |_| {
         let sid = join(machine, Claims { metadata: metadata.to_owned(), ..claims(&room(), "alice", None) });
-        machine.leave(&sid, true, NOW).unwrap();
+        machine.leave(&sid, Departure::Left, NOW).unwrap();
         sid
     };
     (0..times).map(come_and_go).collect()

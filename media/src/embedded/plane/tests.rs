@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use conclave_model::Secret;
+use conclave_model::event::Departure;
 
 use super::*;
 use crate::embedded::machine::tests::{NOW, claims};
@@ -50,7 +51,7 @@ async fn use_room(plane: &EmbeddedPlane, name: &NamespacedRoom) {
     assert_eq!(plane.participants(name).await.unwrap().len(), 1);
     assert!(plane.remove_participant(name, &sid).await.unwrap());
     let (_, sid) = join(plane, name, "alice");
-    plane.leave(&sid, true).await.unwrap();
+    plane.leave(&sid, Departure::Left).await.unwrap();
     let stopped = plane.start_egress_in(name);
     assert!(plane.egress(name, &stopped).await.unwrap().is_some());
     plane.close_room(name).await.unwrap();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::ClientAddress;
+use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_rtc::{Codec, PeerEvent, SourcePacket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -134,8 +135,8 @@ impl Connection {
         let (sid, inner) = (publisher.sid().clone(), self.plane.inner());
         log::info!(participant = sid.as_str(); "an RTMP encoder is gone: {end}");
         inner.call_in(room, |machine, now| match &end {
-            End::Done => publisher.end(machine, true, now),
-            End::Lost | End::Silent | End::Refused(_) => publisher.end(machine, false, now),
+            End::Done => publisher.end(machine, Departure::Left, now),
+            End::Lost | End::Silent | End::Refused(_) => publisher.end(machine, Departure::Lost, now),
             End::Protocol(_) | End::Unplayable(_) => machine.fail_encoder(&sid, end.to_string(), now),
         });
         room.sessions.remove(&sid);

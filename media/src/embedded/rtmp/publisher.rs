@@ -1,5 +1,6 @@
 //! The participant of an RTMP encoder, without I/O: its tracks, and the end of its stay.
 
+use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::{ParticipantSid, Timestamp, TrackSid};
 use conclave_rtc::{Codec, Command, ConnectionMode, NewPeer, PeerCommand, PeerEvent, SourcePacket, TrackMedium};
@@ -95,7 +96,7 @@ impl RtmpPublisher {
                 let section = MediaSection { mid, codec, layers };
                 machine.track_negotiated(&self.join.sid, &track, section, now);
             }
-            PeerEvent::Failed(_) => self.end(machine, false, now),
+            PeerEvent::Failed(_) => self.end(machine, Departure::Lost, now),
             // The rest is about connections, and about what a participant receives.
             _ => {}
         }
@@ -107,10 +108,10 @@ impl RtmpPublisher {
         self.is_over |= matches!(notice, ClientNotice::Disconnected(_));
     }
 
-    /// Ends the encoder's stay; it is clean if the encoder ended its stream.
-    pub fn end(&self, machine: &mut Machine, clean: bool, now: Timestamp) {
+    /// Ends the encoder's stay: it has left if it ended its stream.
+    pub fn end(&self, machine: &mut Machine, departure: Departure, now: Timestamp) {
         // It has been disconnected already if this fails.
-        let _ = machine.leave(&self.join.sid, clean, now);
+        let _ = machine.leave(&self.join.sid, departure, now);
     }
 }
 

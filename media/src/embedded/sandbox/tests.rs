@@ -213,13 +213,13 @@ async fn a_client_has_its_inbox_its_subscriptions_and_a_refreshed_token() {
     assert_eq!((claims.identity.as_str(), claims.max_kbps()), ("bob", Some(100)));
 
     test.plane.unpublish(&alice, &track.sid).await.unwrap();
-    test.plane.leave(&bob, true).await.unwrap();
+    test.plane.leave(&bob, Departure::Left).await.unwrap();
     test.clock.advance(Duration::from_secs(2));
     let view = test.plane.view(&bob).await.unwrap();
     assert_eq!((view.participant.state, view.subscriptions), (ParticipantState::Disconnected, vec![]));
     let expired = test.signer.verify(view.token.reveal(), test.clock.now());
     assert_eq!(expired, Err(TokenError::Expired), "the token is not refreshed after the leave");
-    assert_eq!(test.plane.leave(&bob, true).await, Err(SandboxError::NoSuchParticipant));
+    assert_eq!(test.plane.leave(&bob, Departure::Left).await, Err(SandboxError::NoSuchParticipant));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use conclave_model::event::Departure;
 use conclave_model::{ParticipantSid, Timestamp};
 use conclave_rtc::PeerEvent;
 use livekit_protocol as proto;
@@ -200,7 +201,7 @@ impl SessionTask {
                 Wake::Input(Some(input)) => self.handle_input(input),
                 // It did not keep up, or its participant was removed before.
                 Wake::Input(None) => {
-                    self.call(|session, context| session.end(context, false));
+                    self.call(|session, context| session.end(context, Departure::Lost));
                     break;
                 }
                 Wake::Frame(Some(frame)) => self.handle_frame(&frame),

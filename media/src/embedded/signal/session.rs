@@ -17,6 +17,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_model::event::Departure;
 use conclave_model::{Identity, ParticipantSid, Timestamp, TrackSid};
 use conclave_rtc::{ConnectionMode, NewPeer, PeerCommand};
 use livekit_protocol as proto;
@@ -172,7 +173,7 @@ impl Session {
         }
         self.give_up_tracks(context);
         if self.resume_until.is_some_and(|until| until <= context.machine.reading()) {
-            self.end(context, false);
+            self.end(context, Departure::Lost);
         }
     }
 
@@ -182,7 +183,7 @@ impl Session {
         self.messages.clear();
         context.machine.signal_lost(&self.sid);
         if self.has_closed_media {
-            self.end(context, false);
+            self.end(context, Departure::Lost);
         }
     }
 
@@ -196,13 +197,13 @@ impl Session {
     pub fn exclude(&mut self, context: &mut Context<'_>) {
         self.send(messages::leave(DisconnectReason::ParticipantRemoved, Action::Disconnect));
         self.closes_socket = true;
-        self.end(context, false);
+        self.end(context, Departure::Lost);
     }
 
     /// Ends the participant's stay. The notice of its end ends the session.
-    pub fn end(&mut self, context: &mut Context<'_>, clean: bool) {
+    pub fn end(&mut self, context: &mut Context<'_>, departure: Departure) {
         // It has been disconnected already if this fails; the notice is on its way.
-        let _ = context.machine.leave(&self.sid, clean, context.now);
+        let _ = context.machine.leave(&self.sid, departure, context.now);
         self.resume_until = None;
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{ClientAddress, NamespacedRoom, ParticipantSid, Secret, Timestamp};
@@ -207,7 +208,7 @@ impl SessionTask {
                 Wake::Input(Some(input)) => self.handle_input(input),
                 // It did not keep up, or its participant was removed before.
                 Wake::Input(None) => {
-                    self.call(|session, machine, now| session.end(machine, false, now));
+                    self.call(|session, machine, now| session.end(machine, Departure::Lost, now));
                     break;
                 }
                 Wake::Request(request) => self.handle_request(request),
@@ -260,7 +261,8 @@ impl SessionTask {
             }
             Request::Delete(reply) => {
                 let (inner, session) = (&self.inner, &mut self.session);
-                let ((), answers) = inner.call_in(&self.room, |machine, now| session.end(machine, true, now));
+                let ((), answers) =
+                    inner.call_in(&self.room, |machine, now| session.end(machine, Departure::Left, now));
                 tokio::spawn(async move {
                     // What is not written now is written by reconciliation.
                     let _ = await_answers(answers).await;

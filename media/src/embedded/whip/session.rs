@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use conclave_model::Timestamp;
+use conclave_model::event::Departure;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_rtc::{ConnectionMode, FailureReason, NewPeer, OfferedSection, PeerCommand, PeerEvent, TrackMedium};
@@ -162,14 +163,14 @@ impl WhipSession {
     /// Handles the deadline, if it has passed.
     pub fn tick(&mut self, machine: &mut Machine, now: Timestamp) {
         if self.closed_until.is_some_and(|until| until <= machine.reading()) {
-            self.end(machine, false, now);
+            self.end(machine, Departure::Lost, now);
         }
     }
 
-    /// Ends the encoder's stay; it is clean if the encoder asked for it. The notice of its end ends the session.
-    pub fn end(&mut self, machine: &mut Machine, clean: bool, now: Timestamp) {
+    /// Ends the encoder's stay: it has left if it asked for that. The notice of its end ends the session.
+    pub fn end(&mut self, machine: &mut Machine, departure: Departure, now: Timestamp) {
         // It has been disconnected already if this fails; the notice is on its way.
-        let _ = machine.leave(&self.join.sid, clean, now);
+        let _ = machine.leave(&self.join.sid, departure, now);
         self.closed_until = None;
     }
 
@@ -198,7 +199,7 @@ impl WhipSession {
                 self.refusal = UNUSABLE;
                 machine.fail_encoder(&self.join.sid, UNUSABLE.to_string(), now);
             }
-            PeerEvent::Failed(_) => self.end(machine, false, now),
+            PeerEvent::Failed(_) => self.end(machine, Departure::Lost, now),
             // The rest is about what a participant receives.
             _ => {}
         }

@@ -85,7 +85,7 @@ impl ReportQueue {
 #[cfg(test)]
 mod tests {
     use conclave_model::Timestamp;
-    use conclave_model::event::{ParticipantRef, TrackSummary};
+    use conclave_model::event::{Departure, ParticipantRef, TrackSummary};
     use conclave_model::participant::{TrackKind, TrackSource};
 
     use super::*;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn left(number: usize) -> MediaEvent {
-        MediaEvent::ParticipantLeft { participant: participant(number), clean: true }
+        MediaEvent::ParticipantLeft { participant: participant(number), departure: Departure::Left }
     }
 
     fn published(number: usize) -> MediaEvent {

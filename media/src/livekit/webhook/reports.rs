@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_model::event::{ParticipantRef, PublishLimit, TrackSummary};
+use conclave_model::event::{Departure, ParticipantRef, PublishLimit, TrackSummary};
 use conclave_model::{NamespacedRoom, Timestamp};
 use livekit_protocol as proto;
 use proto::DisconnectReason as Reason;
@@ -71,7 +71,7 @@ fn joined(event: &WebhookEvent, room: &NamespacedRoom, at: Timestamp) -> Result<
 
 fn left(event: &WebhookEvent) -> Result<MediaEvent, IncompleteEvent> {
     let info = event.participant();
-    Ok(MediaEvent::ParticipantLeft { participant: participant(&info)?, clean: is_clean(info.disconnect_reason()) })
+    Ok(MediaEvent::ParticipantLeft { participant: participant(&info)?, departure: departure(info.disconnect_reason()) })
 }
 
 /// A connection that ended before it was active. Reconciliation may have found the participant in the meantime, so both
@@ -79,7 +79,7 @@ fn left(event: &WebhookEvent) -> Result<MediaEvent, IncompleteEvent> {
 /// is none.
 fn connection_aborted(event: &WebhookEvent) -> Result<Vec<MediaEvent>, IncompleteEvent> {
     let participant = participant(&event.participant())?;
-    let left = MediaEvent::ParticipantLeft { participant: participant.clone(), clean: false };
+    let left = MediaEvent::ParticipantLeft { participant: participant.clone(), departure: Departure::Lost };
     Ok(vec![left, MediaEvent::JoinAborted { participant }])
 }
 
@@ -113,7 +113,7 @@ fn participant(info: &proto::ParticipantInfo) -> Result<ParticipantRef, Incomple
 }
 
 /// Returns whether a participant left or was disconnected on purpose. An unknown reason counts as on purpose.
-const fn is_clean(reason: Reason) -> bool {
+const fn departure(reason: Reason) -> Departure {
     match reason {
         Reason::UnknownReason
         | Reason::ClientInitiated
@@ -123,7 +123,7 @@ const fn is_clean(reason: Reason) -> bool {
         | Reason::Migration
         | Reason::RoomClosed
         | Reason::UserUnavailable
-        | Reason::UserRejected => true,
+        | Reason::UserRejected => Departure::Left,
         // A server that shuts down interrupts its connections, as a restart of the embedded plane does.
         Reason::ServerShutdown
         | Reason::StateMismatch
@@ -132,7 +132,7 @@ const fn is_clean(reason: Reason) -> bool {
         | Reason::SipTrunkFailure
         | Reason::ConnectionTimeout
         | Reason::MediaFailure
-        | Reason::AgentError => false,
+        | Reason::AgentError => Departure::Lost,
     }
 }
 

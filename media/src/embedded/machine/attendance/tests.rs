@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use conclave_model::ParticipantSid;
 use conclave_model::egress::Layout;
+use conclave_model::event::Departure;
 use conclave_model::participant::TrackSource;
 use conclave_rtc::Command;
 
@@ -64,7 +65,7 @@ fn an_egress_follows_participants_and_tracks_and_knows_of_them_before_their_pack
     assert_eq!(told(&mut machine), ["attend alice"], "a muted track is shown as muted");
     machine.unpublish(&alice, &"TR_camera".parse().unwrap(), NOW).unwrap();
     assert_eq!(told(&mut machine), ["attend alice", "-TR_camera"]);
-    machine.leave(&alice, true, NOW).unwrap();
+    machine.leave(&alice, Departure::Left, NOW).unwrap();
     assert_eq!(told(&mut machine), ["attend"]);
 }
 
@@ -147,8 +148,8 @@ fn an_egress_knows_whether_its_room_is_empty_also_of_participants_that_it_does_n
     let bob = joined(&mut machine, "bob");
     assert_eq!(is_empty(&mut machine), [false]);
     let ghost = join(&mut machine, hidden(claims(&room(), "ghost", None)));
-    machine.leave(&bob, true, NOW).unwrap();
+    machine.leave(&bob, Departure::Left, NOW).unwrap();
     assert!(is_empty(&mut machine).is_empty(), "the hidden one is there");
-    machine.leave(&ghost, true, NOW).unwrap();
+    machine.leave(&ghost, Departure::Left, NOW).unwrap();
     assert_eq!(is_empty(&mut machine), [true]);
 }

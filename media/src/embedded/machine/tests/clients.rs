@@ -1,6 +1,7 @@
 //! Participants with clients of their own: how they join, what they announce, and what they are notified of.
 
 use conclave_model::TrackSid;
+use conclave_model::event::Departure;
 use conclave_model::ingress::IngressStatus;
 use conclave_rtc::{Codec, Command, PeerCommand, ServerMessage};
 use livekit_protocol::{AddTrackRequest, TrackSource as ProtoSource, TrackType};
@@ -100,7 +101,7 @@ fn a_client_has_a_minute_to_connect_and_half_of_it_without_signalling() {
     assert_eq!(machine.next_deadline(), None, "connected");
     machine.at(after(50)).signal_lost(&bob);
     assert_eq!(machine.next_deadline(), None);
-    machine.leave(&bob, true, after(50)).unwrap();
+    machine.leave(&bob, Departure::Left, after(50)).unwrap();
     assert!(machine.participants.is_empty() && machine.is_unused());
 }
 
@@ -219,7 +220,7 @@ fn the_worker_reports_messages_while_somebody_without_a_client_receives_them() {
     machine.take_effects();
     let sandbox = joined(&mut machine, "sandbox");
     assert_eq!(reports(&mut machine), [true]);
-    machine.leave(&sandbox, true, NOW).unwrap();
+    machine.leave(&sandbox, Departure::Left, NOW).unwrap();
     assert_eq!(reports(&mut machine), [false]);
 }
 

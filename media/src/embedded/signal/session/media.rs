@@ -1,5 +1,6 @@
 //! What the media worker reports.
 
+use conclave_model::event::Departure;
 use conclave_rtc::{FailureReason, PeerEvent, PeerQuality, Speaker};
 use livekit_protocol as proto;
 use proto::DisconnectReason;
@@ -72,7 +73,7 @@ impl Session {
     /// still there, or has to join anew.
     fn media_failed(&mut self, context: &mut Context<'_>, reason: FailureReason) {
         if self.signal == Signal::Lost {
-            self.end(context, false);
+            self.end(context, Departure::Lost);
             return;
         }
         match reason {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use conclave_model::event::Departure;
 use conclave_model::{ParticipantSid, TrackSid};
 use conclave_rtc::{FailureReason, PeerCommand, Quality, TrackSettings};
 use livekit_protocol as proto;
@@ -36,7 +37,7 @@ impl Session {
             signal_request::Message::Subscription(wish) => self.subscribe(context, wish),
             signal_request::Message::TrackSetting(settings) => self.apply_settings(context, &settings),
             signal_request::Message::SubscriptionPermission(permission) => self.permit(context, permission),
-            signal_request::Message::Leave(_) => self.end(context, true),
+            signal_request::Message::Leave(_) => self.end(context, Departure::Left),
             signal_request::Message::SyncState(state) => self.sync(context, state),
             signal_request::Message::Ping(_) => self.send(Message::Pong(context.now.millis())),
             signal_request::Message::PingReq(ping) => self.pong(context, &ping),

@@ -1,5 +1,6 @@
 //! A client that comes back with a new websocket, while its transports may still be alive.
 
+use conclave_model::event::Departure;
 use conclave_rtc::PeerCommand;
 use livekit_protocol as proto;
 use proto::DisconnectReason;
@@ -66,6 +67,6 @@ impl Session {
         }
         self.send(messages::leave(DisconnectReason::StateMismatch, Action::Reconnect));
         self.closes_socket = true;
-        self.end(context, false);
+        self.end(context, Departure::Lost);
     }
 }

@@ -1,5 +1,6 @@
 //! What clients ask the server to simulate, to be tested: `simulateScenario` of LiveKit's SDKs. Permitted in development only.
 
+use conclave_model::event::Departure;
 use conclave_rtc::PeerCommand;
 use livekit_protocol as proto;
 use proto::DisconnectReason;
@@ -29,7 +30,7 @@ impl Session {
         let Some(scenario) = request.scenario.filter(|_| self.permits_simulations) else { return };
         match scenario {
             // Nobody says goodbye, and there is nothing to resume.
-            Scenario::NodeFailure(_) => self.end(context, false),
+            Scenario::NodeFailure(_) => self.end(context, Departure::Lost),
             Scenario::ServerLeave(_) => self.shut_down(),
             Scenario::LeaveRequestFullReconnect(_) => self.reconnect(context),
             Scenario::Migration(_) => {

@@ -218,8 +218,8 @@ impl World {
         let name = |event: MediaEvent| match event {
             MediaEvent::JoinRequested { .. } => "requested",
             MediaEvent::ParticipantJoined(_) => "joined",
-            MediaEvent::ParticipantLeft { clean: true, .. } => "left",
-            MediaEvent::ParticipantLeft { clean: false, .. } => "lost",
+            MediaEvent::ParticipantLeft { departure: Departure::Left, .. } => "left",
+            MediaEvent::ParticipantLeft { departure: Departure::Lost, .. } => "lost",
             MediaEvent::JoinAborted { .. } => "aborted",
             MediaEvent::TrackPublished { .. } => "published",
             MediaEvent::TrackUnpublished { .. } => "unpublished",

@@ -114,7 +114,7 @@ fn an_endpoint_buffers_publishes_and_is_inactive_again() {
     assert_eq!(second.err(), Some(MachineError::EncoderConnected));
     world.publish();
     assert_eq!(world.statuses(), [IngressStatus::Publishing]);
-    world.session.end(&mut world.machine, true, NOW);
+    world.session.end(&mut world.machine, Departure::Left, NOW);
     world.deliver();
     assert_eq!(world.statuses(), [IngressStatus::Inactive]);
     assert!(world.session.is_over() && world.machine.vacant_endpoint(&world.key, InputType::Whip).is_ok());

@@ -141,7 +141,7 @@ fn data_of_a_client_reaches_the_inboxes_of_the_sandbox_as_long_as_somebody_is_th
     assert_eq!(inbox(&world, &bob)[0].notice, expected);
     for sid in [bob, carol] {
         assert_eq!(reports(&world), Some(true));
-        world.machine.leave(&sid, true, world.now).unwrap();
+        world.machine.leave(&sid, Departure::Left, world.now).unwrap();
         world.deliver();
     }
     assert_eq!(reports(&world), Some(false));
