@@ -125,8 +125,8 @@ impl TrackJob {
             return self.write_silence(&silence);
         }
         let Some(last) = self.last.take() else { return Ok(()) };
-        let time = (last.at, end.saturating_sub(last.at));
-        self.send(last.at, Writer::last_frame(1, time, last.is_key, &last.data))
+        let duration = end.saturating_sub(last.at);
+        self.send(last.at, Writer::last_frame(1, last.at, duration, last.is_key, &last.data))
     }
 
     fn send(&mut self, at: Duration, frame: Vec<u8>) -> Result<(), String> {

@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_last_frame_is_read_like_any_other() {
         for is_key in [true, false] {
-            let last = Writer::last_frame(1, (Duration::from_millis(5), Duration::from_secs(1)), is_key, b"last");
+            let last = Writer::last_frame(1, Duration::from_millis(5), Duration::from_secs(1), is_key, b"last");
             let stream =
                 [stream(&[(1_000, b"first".to_vec())]), last, Writer::frame(1, Duration::from_millis(7), true, b"x")];
             let read: Vec<_> =

@@ -97,7 +97,7 @@ impl Writer {
     }
 
     /// Returns the last frame of a track, which nothing else gives a duration.
-    pub fn last_frame(track: u8, (at, duration): (Duration, Duration), is_key: bool, data: &[u8]) -> Vec<u8> {
+    pub fn last_frame(track: u8, at: Duration, duration: Duration, is_key: bool, data: &[u8]) -> Vec<u8> {
         let mut block = vec![0x80 | track, 0, 0, 0];
         block.extend_from_slice(data);
         let mut group = Vec::new();

@@ -55,15 +55,14 @@ impl Credential {
         }
     }
 
-    /// The credential, if there is one. `stored` is what is known of it: nothing at all when nothing is stored that could be
-    /// kept.
-    fn optional(self, field: &'static str, stored: Option<Option<&Secret>>) -> Result<Option<Secret>, Problem> {
-        match (self, stored) {
-            (Self::Cleared, _) => Ok(None),
+    /// The session token, if there is one, from the request or the stored configuration.
+    fn session_token(self, stored: Option<&S3Config>) -> Result<Option<Secret>, Problem> {
+        match self {
+            Self::Cleared => Ok(None),
             // Copied from where it was read: without it the copy would be another.
-            (Self::Hidden, None) => Err(missing(field)),
-            (Self::Stored | Self::Hidden, stored) => Ok(stored.flatten().cloned()),
-            (new @ Self::New(_), _) => new.required(field, None).map(Some),
+            Self::Hidden if stored.is_none() => Err(missing("config.session_token")),
+            Self::Stored | Self::Hidden => Ok(stored.and_then(|stored| stored.session_token.clone())),
+            Self::New(secret) => Ok(Some(secret)),
         }
     }
 }
@@ -250,7 +249,6 @@ impl RecordingInput {
 
 impl S3Input {
     fn complete(self, stored: Option<&S3Config>) -> Result<RecordingConfig, Problem> {
-        let stored_token = stored.map(|stored| stored.session_token.as_ref());
         let access_key = self.access_key.or_else(|| stored.map(|stored| stored.access_key.clone()));
         Ok(RecordingConfig::S3(S3Config {
             bucket: self.bucket,
@@ -260,7 +258,7 @@ impl S3Input {
             force_path_style: self.force_path_style,
             access_key: access_key.ok_or_else(|| missing("config.access_key"))?,
             secret: self.secret.required("config.secret", stored.map(|stored| &stored.secret))?,
-            session_token: self.session_token.optional("config.session_token", stored_token)?,
+            session_token: self.session_token.session_token(stored)?,
         }))
     }
 }

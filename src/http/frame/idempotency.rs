@@ -31,17 +31,30 @@ pub fn replayed() -> HeaderValue {
     HeaderValue::from_static("true")
 }
 
-/// Runs a request, or replays its stored response. The flag says whether it is a replay.
+/// The response to a request.
+pub struct Answer {
+    /// Its status and body.
+    pub response: Response,
+    /// Whether it was stored at an earlier request.
+    pub is_replay: bool,
+}
+
+impl Answer {
+    const fn new(response: Response) -> Self {
+        Self { response, is_replay: false }
+    }
+
+    const fn replay(response: Response) -> Self {
+        Self { response, is_replay: true }
+    }
+}
+
+/// Runs a request, or replays its stored response.
 ///
 /// # Errors
 /// The operation's own, and 409 `idempotency_key_reuse`.
-pub async fn run_idempotent(
-    operation: &'static Operation,
-    mut context: RequestContext,
-) -> Result<(Response, bool), ApiError> {
-    let Some(slot) = slot(&context)? else {
-        return operation.run(context).await.map(|response| (response, false));
-    };
+pub async fn run_idempotent(operation: &'static Operation, mut context: RequestContext) -> Result<Answer, ApiError> {
+    let Some(slot) = slot(&context)? else { return operation.run(context).await.map(Answer::new) };
     let state = Arc::clone(&context.state);
     let fingerprint = fingerprint(&context);
     let _held = state.checks.key_locks.lock(slot.clone()).await;
@@ -50,13 +63,13 @@ pub async fn run_idempotent(
     if let Some(refusals) = &own
         && let Some(refused) = stored(&state, refusals, fingerprint).await?
     {
-        return Ok((refused.response, true));
+        return Ok(Answer::replay(refused.response));
     }
     if let Some(stored) = stored(&state, &slot, fingerprint).await? {
         if stored.made_by.as_deref() != participant.as_ref().map(ParticipantCaller::as_str) {
             operation.permit_replay(&context).await?;
         }
-        return Ok((stored.response, true));
+        return Ok(Answer::replay(stored.response));
     }
     let record = IdempotencyRecord::new(slot, fingerprint, operation.spec.secret_response).made_by(participant);
     context.record = Some(record.clone());
@@ -65,7 +78,7 @@ pub async fn run_idempotent(
         let refused = own.filter(|_| result.is_err()).map(|own| IdempotencyRecord::new(own, fingerprint, false));
         store(&state, refused.unwrap_or(record), response).await;
     }
-    result.map(|response| (response, false))
+    result.map(Answer::new)
 }
 
 /// Stores the response of an operation that has run. If that fails, the client gets the response all the same: an error would

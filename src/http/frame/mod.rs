@@ -30,11 +30,12 @@ use super::context::{Caller, RequestContext};
 use super::error::ApiError;
 use super::input::path::segment;
 use super::operation::Operation;
-use super::response::{self, Response};
+use super::response;
 use super::source::RequestSource;
 use super::spec::{Access, Method, OperationSpec};
 use super::state::AppState;
 use super::trace::RequestId;
+use idempotency::Answer;
 
 /// Handles a request for an operation, from its first check to its response.
 pub async fn handle(
@@ -44,9 +45,9 @@ pub async fn handle(
     payload: web::Payload,
 ) -> HttpResponse {
     let mut http = match run_checks(operation, &state, &request, payload).await {
-        Ok((response, replayed)) => {
+        Ok(Answer { response, is_replay }) => {
             let mut http = response::send(response);
-            if replayed {
+            if is_replay {
                 http.headers_mut().insert(idempotency::REPLAYED, idempotency::replayed());
             }
             http
@@ -60,13 +61,13 @@ pub async fn handle(
     http
 }
 
-/// Runs the checks, then the operation. The flag says whether the response is a replay.
+/// Runs the checks, then the operation.
 async fn run_checks(
     operation: &'static Operation,
     state: &Arc<AppState>,
     request: &HttpRequest,
     payload: web::Payload,
-) -> Result<(Response, bool), ApiError> {
+) -> Result<Answer, ApiError> {
     let spec = &operation.spec;
     let caller = credential::identify(spec, state, request).await?;
     if request.headers().contains_key(AUTHORIZATION) {
@@ -102,7 +103,7 @@ async fn run_in_turn(
     admitted: Admitted,
     operation: &'static Operation,
     context: RequestContext,
-) -> Result<(Response, bool), ApiError> {
+) -> Result<Answer, ApiError> {
     admitted.turn().await?.handle(idempotency::run_idempotent(operation, context)).await
 }
 
