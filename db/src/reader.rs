@@ -9,9 +9,9 @@
 //! [`SNAPSHOT_AGE`] before.
 
 mod connection;
+mod held_snapshot;
 mod lists;
 mod point_reads;
-mod snapshot;
 mod threads;
 mod transaction;
 
@@ -24,11 +24,11 @@ use prometheus::IntGauge;
 use crate::commit_count::CommitCount;
 use crate::error::StoreError;
 use crate::sql::Sql;
+pub(crate) use connection::Snapshot;
 use connection::open;
+pub use held_snapshot::SNAPSHOT_AGE;
 use lists::Lists;
 use point_reads::PointReads;
-pub use snapshot::SNAPSHOT_AGE;
-pub(crate) use snapshot::Snapshot;
 use threads::Threads;
 use transaction::run_in_transaction;
 
@@ -55,21 +55,23 @@ impl Readers {
         let connections = open(path, point_readers + lists::THREADS + BULK_THREADS)?;
         let threads = |count| Threads::start(&connections, count, waiting.clone());
         let (lists, bulk) = (Lists::new(threads(lists::THREADS)), threads(BULK_THREADS));
-        Ok(Self { point_reads: PointReads::new(connections, point_readers, commits), lists, bulk })
+        Ok(Self { point_reads: PointReads::new(connections, bulk.clone(), commits), lists, bulk })
     }
 
     /// Runs a point read on the thread of the caller.
     pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(Sql<'_>) -> Result<T, StoreError>,
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
     {
-        self.snapshot(|snapshot| run(snapshot.sql)).await
+        self.snapshot(move |snapshot| run(snapshot.sql)).await
     }
 
     /// The same, for a read that uses what the snapshot remembers.
     pub(crate) async fn snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
     where
-        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError>,
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
     {
         self.point_reads.read(run).await
     }

@@ -1,114 +1,199 @@
-//! The lane of point reads. They run on the threads of their callers, since another thread would have to be woken, over connections
-//! that all threads share.
+//! The lane of point reads: the reads that the tasks of a thread ask for in one round of its scheduler run together, in a
+//! [`HeldSnapshot`].
 //!
-//! A connection keeps its transaction for the reads that follow, until the next commit and for [`SNAPSHOT_AGE`] at most. To begin and
-//! end one takes several system calls and a lock that all connections share: more than most of these reads take. Shared
-//! transactions gave a third more `get_room` requests in the benchmark.
+//! A task queues its read and yields. The first task that runs again runs all reads that were queued meanwhile, on its own
+//! thread: another thread would have to be woken.
 
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
 use super::caught;
-use super::connection::{self, Connections};
-use super::snapshot::{ReadConnection, SNAPSHOT_AGE, Snapshot};
+use super::connection::{Connections, ReadConnection, Snapshot};
+use super::held_snapshot::{HeldSnapshot, SNAPSHOT_AGE};
+use super::threads::Threads;
 use crate::commit_count::CommitCount;
 use crate::error::StoreError;
+
+/// The number of queues. Threads beyond that share them, which does no harm.
+const QUEUES: usize = 32;
+
+/// The number of threads that have read.
+static THREADS_SEEN: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static THREAD: usize = THREADS_SEEN.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A read, boxed for the queue. It sends its result through its own channel.
+type Job = Box<dyn FnOnce(Result<&mut Snapshot<'_>, StoreError>) + Send>;
 
 /// A handle to the lane.
 #[derive(Clone)]
 pub(super) struct PointReads {
     connections: Connections,
-    /// A permit for each connection of this lane.
-    permits: Arc<Semaphore>,
+    /// Where reads run when more threads read than there are connections.
+    spare: Threads,
     commits: CommitCount,
-    idle: Idle,
-    /// Where transactions are ended: the runtime that the store was opened on, whose threads never block. That of a reader may block,
-    /// or be gone.
+    queues: Arc<[Queue]>,
+    /// Where snapshots are ended: the runtime that the store was opened on, whose threads never block. That of a reader may block, or
+    /// be gone.
     timers: Handle,
 }
 
-/// The connections that no read uses, the last that was used last.
-#[derive(Clone, Default)]
-struct Idle(Arc<Mutex<IdleState>>);
-
+/// The reads of a thread.
 #[derive(Default)]
-struct IdleState {
-    connections: Vec<ReadConnection>,
-    /// Whether a task ends the transactions that are too old.
+struct Queue {
+    jobs: Mutex<Vec<Job>>,
+    idle: Mutex<Idle>,
+}
+
+/// What a thread keeps between two rounds.
+#[derive(Default)]
+struct Idle {
+    snapshot: Option<HeldSnapshot>,
+    /// Whether a task waits to end the snapshot.
     has_timer: bool,
 }
 
 impl PointReads {
-    /// Must be called on a runtime. `count` of the connections are for this lane.
-    pub(super) fn new(connections: Connections, count: usize, commits: CommitCount) -> Self {
-        let permits = Arc::new(Semaphore::new(count));
-        Self { connections, permits, commits, idle: Idle::default(), timers: Handle::current() }
+    /// Must be called on a runtime.
+    pub(super) fn new(connections: Connections, spare: Threads, commits: CommitCount) -> Self {
+        let queues = (0..QUEUES).map(|_| Queue::default()).collect();
+        Self { connections, spare, commits, queues, timers: Handle::current() }
     }
 
     /// Runs a read. It sees everything that this process has committed before.
-    pub(super) async fn read<T>(
-        &self,
-        run: impl FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        // No read waits for anything, so all permits are taken only if more threads read than there are connections.
-        let _permit = self.permits.acquire().await.map_err(|_| StoreError::closed())?;
-        let idle = self.idle.0.lock().connections.pop();
-        let mut connection = match idle {
-            Some(connection) => connection,
-            None => ReadConnection::new(connection::take(&self.connections)?),
-        };
-        let result = connection.snapshot(&self.commits).and_then(|mut snapshot| {
-            caught(|| run(&mut snapshot)).unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
+    pub(super) async fn read<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |snapshot| {
+            // The caller may have stopped waiting.
+            let _ = reply.send(snapshot.and_then(run));
         });
-        if let Some(timer) = self.idle.keep(connection) {
-            // Without the lock: a runtime that shuts down drops the timer at once, which takes it.
-            self.timers.spawn(timer.run());
-        }
-        result
+        let queue = THREAD.with(|thread| thread % QUEUES);
+        self.queues[queue].jobs().push(job);
+        tokio::task::yield_now().await;
+        self.run_queued(queue);
+        answer.await.map_err(|_| StoreError::Fault("a read panicked".into()))?
     }
 
-    /// Ends the transactions that are kept.
+    /// Ends the transactions that are held.
     pub(super) fn end_snapshots(&self) {
-        self.idle.0.lock().connections.iter_mut().for_each(ReadConnection::end);
+        self.queues.iter().for_each(|queue| drop(queue.idle().snapshot.take()));
+    }
+
+    /// Runs what is queued. Nothing is, if a task that ran before this one has done it.
+    fn run_queued(&self, queue: usize) {
+        let jobs = mem::take(&mut *self.queues[queue].jobs());
+        if jobs.is_empty() {
+            return;
+        }
+        match self.snapshot(queue) {
+            Ok(Some(mut held)) => {
+                run_all(&mut held.snapshot(), jobs);
+                self.keep(queue, held);
+            }
+            Ok(None) => self.spare.run_detached(move |connection| match connection {
+                Ok(connection) => run_apart(connection, jobs),
+                Err(error) => refuse(jobs, &error),
+            }),
+            Err(error) => refuse(jobs, &error),
+        }
+    }
+
+    /// Returns the snapshot of the last round if it is current, or else a new one; `None` if no connection is free.
+    fn snapshot(&self, queue: usize) -> Result<Option<HeldSnapshot>, StoreError> {
+        let held = self.queues[queue].idle().snapshot.take();
+        if let Some(current) = held.filter(|held| held.is_current(&self.commits)) {
+            return Ok(Some(current));
+        }
+        self.connections.try_get().map(|connection| HeldSnapshot::begin(connection, &self.commits)).transpose()
+    }
+
+    /// Keeps a snapshot for the next round. A task ends it when it is too old.
+    fn keep(&self, queue: usize, held: HeldSnapshot) {
+        let mut idle = self.queues[queue].idle();
+        let other = idle.snapshot.replace(held);
+        let has_timer = mem::replace(&mut idle.has_timer, true);
+        // What follows is done without the lock: a runtime that shuts down drops the timer at once, which takes the lock.
+        drop(idle);
+        if !has_timer {
+            self.timers.spawn(end_when_old(Timer { queues: Arc::clone(&self.queues), queue }));
+        }
+        // Another thread with the same queue has kept it.
+        drop(other);
     }
 }
 
-impl Idle {
-    /// Keeps a connection for the next read. Returns what has to end its transaction, if no other does.
-    fn keep(&self, connection: ReadConnection) -> Option<Timer> {
-        let mut idle = self.0.lock();
-        idle.connections.push(connection);
-        (!std::mem::replace(&mut idle.has_timer, true)).then(|| Timer(self.clone()))
+impl Queue {
+    fn jobs(&self) -> MutexGuard<'_, Vec<Job>> {
+        self.jobs.lock()
     }
 
-    /// Ends the transactions that are too old. Returns whether others are open.
-    fn end_old(&self) -> bool {
-        let mut idle = self.0.lock();
-        idle.connections.iter_mut().filter(|connection| !connection.is_young()).for_each(ReadConnection::end);
-        idle.connections.iter().any(ReadConnection::is_young)
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock()
     }
 }
 
-/// Ends transactions that no read has renewed, since the write-ahead log cannot be reused meanwhile. Dropping it ends all, such as
-/// with its runtime.
-struct Timer(Idle);
+/// What ends the snapshot of a queue. Dropping it does so too, such as with its runtime.
+struct Timer {
+    queues: Arc<[Queue]>,
+    queue: usize,
+}
 
 impl Timer {
-    async fn run(self) {
-        while self.0.end_old() {
-            tokio::time::sleep(SNAPSHOT_AGE).await;
-        }
+    fn is_due(&self) -> bool {
+        self.queues[self.queue].idle().snapshot.as_ref().is_none_or(|held| !held.is_young())
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let mut idle = self.0.0.lock();
+        let mut idle = self.queues[self.queue].idle();
         idle.has_timer = false;
-        idle.connections.iter_mut().for_each(ReadConnection::end);
+        let old = idle.snapshot.take();
+        // Ended after the lock is released.
+        drop(idle);
+        drop(old);
+    }
+}
+
+/// Ends a queue's snapshot once no round has renewed it, since the write-ahead log cannot be reused meanwhile.
+async fn end_when_old(timer: Timer) {
+    loop {
+        tokio::time::sleep(SNAPSHOT_AGE).await;
+        if timer.is_due() {
+            return;
+        }
+    }
+}
+
+/// Runs reads in a transaction of their own, on a spare thread.
+fn run_apart(connection: &mut ReadConnection, jobs: Vec<Job>) {
+    match connection.begin_snapshot() {
+        Ok(()) => run_all(&mut connection.snapshot(), jobs),
+        Err(error) => refuse(jobs, &error),
+    }
+    connection.end_snapshot();
+}
+
+fn run_all(snapshot: &mut Snapshot<'_>, jobs: Vec<Job>) {
+    for job in jobs {
+        let _ = caught(|| job(Ok(&mut *snapshot)));
+    }
+}
+
+fn refuse(jobs: Vec<Job>, error: &StoreError) {
+    for job in jobs {
+        job(Err(StoreError::Unavailable(error.to_string())));
     }
 }
 

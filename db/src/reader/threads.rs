@@ -5,7 +5,7 @@ use prometheus::IntGauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::{self, Connections, Pooled};
+use super::connection::{Connections, Pooled, ReadConnection};
 use crate::error::StoreError;
 
 /// A handle to threads that share a queue.
@@ -16,7 +16,11 @@ pub(super) struct Threads {
 }
 
 /// A read, boxed for the queue. It sends its result through its own channel.
-struct Job(Box<dyn FnOnce(&mut Thread) + Send>);
+struct Job(Box<dyn Run>);
+
+trait Run: FnOnce(Result<&mut ReadConnection, StoreError>) + Send {}
+
+impl<F: FnOnce(Result<&mut ReadConnection, StoreError>) + Send> Run for F {}
 
 impl Message for Job {
     type Result = ();
@@ -39,15 +43,15 @@ impl Handler<Job> for Thread {
     fn handle(&mut self, Job(run): Job, _: &mut SyncContext<Self>) {
         self.waiting.dec();
         // A panic would end the thread, and the lane with its last one.
-        let _ = super::caught(|| run(self));
+        let _ = super::caught(|| run(self.connection()));
     }
 }
 
 impl Thread {
-    fn connection(&mut self) -> Result<&Connection, StoreError> {
+    fn connection(&mut self) -> Result<&mut ReadConnection, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => connection::take(&self.connections)?,
+            None => self.connections.get().map_err(|error| StoreError::Unavailable(error.to_string()))?,
         };
         Ok(self.connection.insert(connection))
     }
@@ -72,12 +76,17 @@ impl Threads {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
+        self.run_detached(move |connection| {
+            // The caller may have stopped waiting.
+            let _ = reply.send(connection.and_then(|connection| run(&connection.sqlite)));
+        });
+        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+    }
+
+    /// Queues a read whose result is not awaited.
+    pub(super) fn run_detached(&self, run: impl FnOnce(Result<&mut ReadConnection, StoreError>) + Send + 'static) {
         self.waiting.inc();
         log::trace!("a read is handed to a thread");
-        self.queue.do_send(Job(Box::new(move |thread| {
-            // The caller may have stopped waiting.
-            let _ = reply.send(thread.connection().and_then(run));
-        })));
-        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+        self.queue.do_send(Job(Box::new(run)));
     }
 }
