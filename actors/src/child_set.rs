@@ -49,8 +49,8 @@ impl<K: Clone + Eq + Hash + Display, M: InspectMessage> ChildSet<K, M> {
 
     /// Returns a child for its restart; a new one that failed to start if there is none.
     pub fn supervised(&mut self, name: &K) -> &mut Child<M> {
-        let info = self.info(name);
-        self.children.entry(name.clone()).or_insert_with(|| Child::failed_to_start(info))
+        let Self { children, new_info } = self;
+        children.entry(name.clone()).or_insert_with_key(|name| Child::failed_to_start(new_info(name)))
     }
 
     /// Adds a child without a process.

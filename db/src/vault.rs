@@ -130,7 +130,8 @@ impl Vault {
         self.derived.id == key_id
     }
 
-    /// Puts a new key before the deployment's key in the key file. `None` when the deployment has no key. Until [`Self::end_rotation`] both keys open.
+    /// Puts a new key before the deployment's key in the key file. `None` when the deployment has no key. Until
+    /// [`Self::end_rotation`] both keys open.
     pub(crate) fn begin_rotation(&self) -> Result<Option<RotatedKeys>, VaultError> {
         self.deployment.as_ref().map(KeyFile::begin_rotation).transpose()
     }

@@ -4,7 +4,6 @@
 //! [`Client`] reads no more than it was created for. Callers add their deadlines and limits.
 //!
 //! Requests block their thread. Callers send them from the blocking pool or from threads of their own.
-
 //!
 //! Where a project has supplied the url, the client is [`Client::filtered`]: the [`resolver`] refuses addresses in the operator's
 //! network. [`Failure`] says why a request has no response.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::{OlderSchema, Store, StoreOptions, Vault};
+use conclave_media::ReportInlet;
 use conclave_media::embedded::egress_engine::Ffmpeg;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
@@ -260,7 +261,9 @@ fn check_rtc(settings: &RtcConfig) -> Result<Verdict, CliError> {
 /// Checks that LiveKit answers, accepts the credentials and is configured as Conclave needs it.
 fn check_livekit(config: &Config, data: &Path, credentials: MediaCredentials) -> Result<Verdict, CliError> {
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
-    let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system());
+    // Nothing is reported to a plane that only calls.
+    let sink = Arc::new(ReportInlet::default());
+    let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system(), sink);
     let check = run_in_system(async { Ok(plane.check_config().await?) })?;
     if check.problems.iter().any(|mismatch| mismatch.is_fatal) {
         return Err(CliError::failed(check.to_string()));

@@ -31,9 +31,8 @@ impl Plane {
         match config.media.kind {
             MediaKind::Embedded => media::build_plane(setup).map(Self::Embedded),
             MediaKind::Livekit => {
-                let plane = LivekitPlane::new(livekit_settings(config, data), Arc::clone(signer), clock.clone());
-                plane.set_report_sink(Arc::new(reports.clone()));
-                Ok(Self::Livekit(plane))
+                let (settings, sink) = (livekit_settings(config, data), Arc::new(reports.clone()));
+                Ok(Self::Livekit(LivekitPlane::new(settings, Arc::clone(signer), clock.clone(), sink)))
             }
         }
     }

@@ -8,7 +8,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -79,7 +79,7 @@ impl PointReads {
             let _ = reply.send(snapshot.and_then(run));
         });
         let queue = THREAD.with(|thread| thread % QUEUES);
-        self.queues[queue].jobs().push(job);
+        self.queues[queue].jobs.lock().push(job);
         tokio::task::yield_now().await;
         self.run_queued(queue);
         answer.await.map_err(|_| StoreError::Fault("a read panicked".into()))?
@@ -87,12 +87,12 @@ impl PointReads {
 
     /// Ends the transactions that are held.
     pub(super) fn end_snapshots(&self) {
-        self.queues.iter().for_each(|queue| drop(queue.idle().snapshot.take()));
+        self.queues.iter().for_each(|queue| drop(queue.idle.lock().snapshot.take()));
     }
 
     /// Runs what is queued. Nothing is, if a task that ran before this one has done it.
     fn run_queued(&self, queue: usize) {
-        let jobs = mem::take(&mut *self.queues[queue].jobs());
+        let jobs = mem::take(&mut *self.queues[queue].jobs.lock());
         if jobs.is_empty() {
             return;
         }
@@ -111,7 +111,7 @@ impl PointReads {
 
     /// Returns the snapshot of the last round if it is current, or else a new one; `None` if no connection is free.
     fn snapshot(&self, queue: usize) -> Result<Option<HeldSnapshot>, StoreError> {
-        let held = self.queues[queue].idle().snapshot.take();
+        let held = self.queues[queue].idle.lock().snapshot.take();
         if let Some(current) = held.filter(|held| held.is_current(&self.commits)) {
             return Ok(Some(current));
         }
@@ -120,7 +120,7 @@ impl PointReads {
 
     /// Keeps a snapshot for the next round. A task ends it when it is too old.
     fn keep(&self, queue: usize, held: HeldSnapshot) {
-        let mut idle = self.queues[queue].idle();
+        let mut idle = self.queues[queue].idle.lock();
         let other = idle.snapshot.replace(held);
         let has_timer = mem::replace(&mut idle.has_timer, true);
         // What follows is done without the lock: a runtime that shuts down drops the timer at once, which takes the lock.
@@ -133,16 +133,6 @@ impl PointReads {
     }
 }
 
-impl Queue {
-    fn jobs(&self) -> MutexGuard<'_, Vec<Job>> {
-        self.jobs.lock()
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Idle> {
-        self.idle.lock()
-    }
-}
-
 /// What ends the snapshot of a queue. Dropping it does so too, such as with its runtime.
 struct Timer {
     queues: Arc<[Queue]>,
@@ -151,13 +141,13 @@ struct Timer {
 
 impl Timer {
     fn is_due(&self) -> bool {
-        self.queues[self.queue].idle().snapshot.as_ref().is_none_or(|held| !held.is_young())
+        self.queues[self.queue].idle.lock().snapshot.as_ref().is_none_or(|held| !held.is_young())
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let mut idle = self.queues[self.queue].idle();
+        let mut idle = self.queues[self.queue].idle.lock();
         idle.has_timer = false;
         let old = idle.snapshot.take();
         // Ended after the lock is released.

@@ -87,8 +87,7 @@ impl KeyFile {
         !self.known().old.is_empty()
     }
 
-    /// Puts a new key before the one in use. After a rotation that did not end, it continues with the new key
-    /// of that rotation.
+    /// Puts a new key before the one in use. After a rotation that did not end, it continues with the new key of that rotation.
     pub(super) fn begin_rotation(&self) -> Result<RotatedKeys, VaultError> {
         // A file that holds no keys is not made one that does: its keys may still be found in a copy.
         if self.reread()?.old.is_empty() {

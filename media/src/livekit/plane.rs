@@ -80,7 +80,7 @@ struct Services {
 }
 
 impl Services {
-    fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock) -> Self {
+    fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock, sink: Arc<dyn ReportSink>) -> Self {
         let LivekitSettings { url, timeout, recordings } = settings;
         let client = Arc::new(TwirpClient::new(&url, timeout, Arc::clone(&signer), clock.clone()));
         let rooms = Rooms::new(Arc::clone(&client));
@@ -109,7 +109,7 @@ impl Services {
             },
             ingresses: IngressEndpoints { client: Arc::clone(&client), rooms: rooms.clone() },
             config: ConfigChecker { client, rooms: rooms.clone(), signaling },
-            webhooks: WebhookReceiver::new(signer, clock, participants.clone(), subscriptions.clone()),
+            webhooks: WebhookReceiver::new(signer, clock, sink, participants.clone(), subscriptions.clone()),
             rooms,
             participants,
             subscriptions,
@@ -118,15 +118,11 @@ impl Services {
 }
 
 impl LivekitPlane {
-    /// Creates a plane that calls the server at `settings.url` with the signer's key. Makes no call yet.
+    /// Creates a plane that calls the server at `settings.url` with the signer's key, and sends its reports to the sink. Makes no
+    /// call yet.
     #[must_use]
-    pub fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock) -> Self {
-        Self(Arc::new(Services::new(settings, signer, clock)))
-    }
-
-    /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
-    pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
-        self.0.webhooks.set_report_sink(sink)
+    pub fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock, sink: Arc<dyn ReportSink>) -> Self {
+        Self(Arc::new(Services::new(settings, signer, clock, sink)))
     }
 
     /// Checks LiveKit's configuration: what does not work with it, and which of its settings to change. For that, the check

@@ -15,10 +15,9 @@ mod reports;
 mod verify;
 mod wire;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use conclave_model::{Clock, NamespacedRoom, ParticipantSid};
-use tokio::sync::oneshot;
 
 use self::dedup::{DedupState, WebhookDedup};
 use self::out_of_order::OutOfOrderEvents;
@@ -50,7 +49,7 @@ pub enum WebhookOutcome {
 pub(super) struct WebhookReceiver {
     signer: Arc<TokenSigner>,
     clock: Clock,
-    sink: OnceLock<Arc<dyn ReportSink>>,
+    sink: Arc<dyn ReportSink>,
     dedup: WebhookDedup,
     out_of_order: OutOfOrderEvents,
     participants: Participants,
@@ -78,23 +77,19 @@ impl WebhookReceiver {
     pub fn new(
         signer: Arc<TokenSigner>,
         clock: Clock,
+        sink: Arc<dyn ReportSink>,
         participants: Participants,
         subscriptions: SubscriptionEnforcer,
     ) -> Self {
         Self {
             signer,
             clock,
-            sink: OnceLock::new(),
+            sink,
             dedup: WebhookDedup::default(),
             out_of_order: OutOfOrderEvents::default(),
             participants,
             subscriptions,
         }
-    }
-
-    /// Sets where reports go. Only the first call has an effect; returns whether this was the first.
-    pub fn set_report_sink(&self, sink: Arc<dyn ReportSink>) -> bool {
-        self.sink.set(sink).is_ok()
     }
 
     /// Verifies the text of the `Authorization` header. `None` if it is not signed with this server's key.
@@ -157,12 +152,7 @@ impl WebhookReceiver {
             _ => None,
         };
         let affects_subscriptions = joined.is_some() || matches!(report.event, MediaEvent::TrackPublished { .. });
-        let answer = match self.sink.get() {
-            Some(sink) => sink.report(report),
-            // The sender is dropped, which counts as `ReportError::Unavailable`.
-            None => oneshot::channel().1,
-        };
-        PendingReport { room, joined, affects_subscriptions, answer }
+        PendingReport { room, joined, affects_subscriptions, answer: self.sink.report(report) }
     }
 
     /// Awaits the answer to a report and acts on it. Returns an outcome if LiveKit has to repeat the event.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::token::TokenSigner;
-use conclave_media::{MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportSink};
+use conclave_media::{MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink};
 use conclave_model::{Clock, Identity, NamespacedRoom, Secret};
 use livekit_double::Double;
 use tokio::sync::oneshot;
@@ -57,21 +57,21 @@ impl TestPlane {
 
     fn with(timeout: Duration, clock: Clock) -> Self {
         let double = Double::start();
-        let plane = plane_at(&double.url(), &double.api_secret, timeout, clock);
         let sink = Arc::<RecordingSink>::default();
-        plane.set_report_sink(Arc::clone(&sink) as Arc<dyn ReportSink>);
+        let plane = plane_at(&double.url(), &double.api_secret, timeout, clock, Arc::clone(&sink) as _);
         Self { double, plane, sink }
     }
 }
 
+/// Creates a plane whose reports nothing takes.
 fn plane(url: &str, secret: &str, timeout: Duration) -> LivekitPlane {
-    plane_at(url, secret, timeout, Clock::system())
+    plane_at(url, secret, timeout, Clock::system(), Arc::new(ReportInlet::default()))
 }
 
-fn plane_at(url: &str, secret: &str, timeout: Duration, clock: Clock) -> LivekitPlane {
+fn plane_at(url: &str, secret: &str, timeout: Duration, clock: Clock, sink: Arc<dyn ReportSink>) -> LivekitPlane {
     let signer = Arc::new(TokenSigner::new("APIdouble", &Secret::new(secret)));
     let settings = LivekitSettings { url: url.to_owned(), timeout, recordings: "/recordings".into() };
-    LivekitPlane::new(settings, signer, clock)
+    LivekitPlane::new(settings, signer, clock, sink)
 }
 
 /// Accepts all reports, or answers with the errors that were set.

@@ -55,9 +55,10 @@ impl Machine {
 
     /// Returns the active participants that a participant sees besides itself.
     pub fn visible_to(&self, sid: &ParticipantSid) -> Vec<&LocalParticipant> {
-        let is_viewer_known = self.participants.contains_key(sid);
-        let others = self.active_members().filter(|other| other.sid() != sid && !other.grants.hidden);
-        others.filter(|_| is_viewer_known).collect()
+        if !self.participants.contains_key(sid) {
+            return Vec::new();
+        }
+        self.active_members().filter(|other| other.sid() != sid && !other.grants.hidden).collect()
     }
 
     /// Returns the members that have clients, with their identities.
