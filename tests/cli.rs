@@ -457,7 +457,7 @@ fn a_second_server_on_the_same_data_directory_is_refused_and_changes_nothing() {
 /// Creates the database that an older version would have written, and returns its schema.
 fn create_older_database(data: &Path) -> i64 {
     fs::create_dir_all(data).unwrap();
-    let mut migrations = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("db/src/migrations"));
+    let mut migrations = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("db/src/migrations/sqlite"));
     migrations.sort();
     migrations.pop().unwrap();
     let database = Connection::open(data.join("conclave.db")).unwrap();

@@ -2,26 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-
-use rusqlite::Connection;
-use rusqlite::backup::{Backup, StepResult};
+use std::path::PathBuf;
 
 use crate::error::StoreError;
 use crate::heartbeat::renew_heartbeat;
-use crate::migrate::{SCHEMA, version};
+use crate::sqlite;
+use crate::sqlite::migrate::SCHEMA;
 use crate::store::Store;
 use crate::writer::Queue;
-
-/// Copies everything that this read transaction sees.
-fn copy(sql: &Connection, to: &Path) -> Result<(), StoreError> {
-    let mut file = Connection::open(to)?;
-    let copied = Backup::new(sql, &mut file).and_then(|backup| backup.step(-1))?;
-    match copied {
-        StepResult::Done => Ok(()),
-        unfinished => Err(StoreError::Unavailable(format!("the copy was not finished: {unfinished:?}"))),
-    }
-}
 
 impl Store {
     /// Reads from and writes to the file.
@@ -39,17 +27,7 @@ impl Store {
     /// # Errors
     /// Fails with a description of the first damage found.
     pub async fn check(&self) -> Result<i64, StoreError> {
-        self.bulk_read(|sql| {
-            let result: String = sql.value("PRAGMA integrity_check(1)", &[])?;
-            if result != "ok" {
-                return Err(StoreError::Fault(result));
-            }
-            if sql.one("PRAGMA foreign_key_check", &[], |_| Ok(()))?.is_some() {
-                return Err(StoreError::Fault("a row refers to one that is not there".into()));
-            }
-            version(sql.sqlite())
-        })
-        .await
+        self.bulk_read(|sql| sqlite::health::check(sql.sqlite())).await
     }
 
     /// The number of the newest schema that this program knows.
@@ -71,7 +49,7 @@ impl Store {
             .mode(0o600)
             .open(&to)
             .map_err(|error| StoreError::Unavailable(format!("{shown}: {error}")))?;
-        let copied = self.bulk_read(move |sql| copy(sql.sqlite(), &to)).await;
+        let copied = self.bulk_read(move |sql| sqlite::health::copy(sql.sqlite(), &to)).await;
         if copied.is_err() {
             let _ = fs::remove_file(&shown);
         }

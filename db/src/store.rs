@@ -1,61 +1,24 @@
 //! The store: one file, one writer, several readers. Its operations are in the file of the record that they are about.
 
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use conclave_model::{Clock, ProjectId, Timestamp};
 use parking_lot::Mutex;
-use rusqlite::Connection;
 use tokio::sync::watch;
 
-use crate::commit_count::CommitCount;
 use crate::error::StoreError;
-use crate::metrics::StoreMetrics;
-use crate::migrate;
-use crate::outbox::CommitHook;
-use crate::reader::{Readers, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::sql::Sql;
+use crate::sqlite::{self, Readers};
+use crate::store_options::StoreOptions;
 use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::writer::{Isolation, Queue, Shared, Writer, WriterThread};
-
-/// How long a statement waits for a lock that another process holds, such as a command of the command line.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What happens to a file with the schema of an older version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OlderSchema {
-    /// It is migrated. A server of the older version must not be running, because it cannot use the newer schema.
-    Migrate,
-    /// It is refused with [`StoreError::OlderSchema`], and not changed.
-    Refuse,
-    /// It is opened as it is, for [`Store::check`] and [`Store::backup`].
-    Accept,
-}
-
-/// The parameters of [`Store::open`].
-pub struct StoreOptions {
-    /// The database file; created when it does not exist.
-    pub path: PathBuf,
-    /// What to do with a file of an older version, or a new one.
-    pub older_schema: OlderSchema,
-    /// The source of time.
-    pub clock: Clock,
-    /// Seals and opens secrets.
-    pub vault: Vault,
-    /// Receives committed events.
-    pub on_commit: CommitHook,
-    /// The number of threads that find rows by key; there is a connection for each.
-    pub readers: usize,
-    /// The counters of this store.
-    pub metrics: StoreMetrics,
-}
+use crate::writer::{Isolation, Queue, Shared, Writer, WriterThreads};
 
 /// A crash of the server that ran before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +38,8 @@ struct Inner {
     clock: Clock,
     vault: Arc<Vault>,
     writer: Mutex<Option<Arc<Writer>>>,
-    writer_thread: Mutex<Option<JoinHandle<()>>>,
-    writer_running: watch::Receiver<()>,
+    writer_threads: Mutex<Vec<JoinHandle<()>>>,
+    writer_ended: watch::Receiver<bool>,
     readers: Readers,
     /// The crash before this server's start; empty until the server has started.
     crash: OnceLock<Option<Crash>>,
@@ -97,21 +60,18 @@ impl Store {
     /// Fails for a file that cannot be opened or written, that a newer version has written, or that may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let StoreOptions { path, older_schema, clock, vault, on_commit, readers, metrics } = options;
-        let vault = Arc::new(vault);
-        let connection = open_for_writing(&path, older_schema)?;
-        let commits = CommitCount::default();
-        let readers = Readers::start(&path, readers, commits.clone(), &metrics.reads_waiting)?;
-        let is_server = Arc::<AtomicBool>::default();
-        let (of_writer, for_log) = (clock.clone(), Arc::clone(&is_server));
-        let shared = Shared { clock: of_writer, vault: Arc::clone(&vault), commits, metrics, is_server: for_log };
-        let (writer, WriterThread { handle, running }) = Writer::start(connection, shared, on_commit)?;
+        let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
+        let of_writer = (clock.clone(), Arc::clone(&vault), Arc::clone(&is_server));
+        let shared = Shared { clock: of_writer.0, vault: of_writer.1, metrics, is_server: of_writer.2 };
+        let (writer, threads, readers) = sqlite::open(&path, older_schema, readers, shared, on_commit)?;
+        let WriterThreads { handles, ended } = threads;
         Ok(Self(Arc::new(Inner {
             path,
             clock,
             vault,
             writer: Mutex::new(Some(Arc::new(writer))),
-            writer_thread: Mutex::new(Some(handle)),
-            writer_running: running,
+            writer_threads: Mutex::new(handles),
+            writer_ended: ended,
             readers,
             crash: OnceLock::new(),
             is_server,
@@ -122,17 +82,17 @@ impl Store {
     pub fn close(&self) {
         drop(self.0.writer.lock().take());
         self.0.readers.end_snapshots();
-        let thread = self.0.writer_thread.lock().take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            log::error!("the writer thread had panicked");
+        let threads = mem::take(&mut *self.0.writer_threads.lock());
+        if threads.into_iter().filter_map(|thread| thread.join().err()).count() > 0 {
+            log::error!("a thread of the writer had panicked");
         }
     }
 
-    /// Returns once the writer's thread has ended: after [`Store::close`], or because it panicked. Every write fails from then on.
+    /// Returns once a thread of the writer has ended: after [`Store::close`], or because it panicked. Its writes fail from then on.
     pub async fn writer_ended(&self) {
-        let mut running = self.0.writer_running.clone();
-        // Nothing is ever sent; an error means that the thread has ended.
-        while running.changed().await.is_ok() {}
+        let mut ended = self.0.writer_ended.clone();
+        // An error means that all threads have ended.
+        let _ = ended.wait_for(|ended| *ended).await;
     }
 
     /// The path of the file.
@@ -227,46 +187,5 @@ impl Store {
         T: Send + 'static,
     {
         self.0.readers.bulk(run).await
-    }
-}
-
-fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result<Connection, StoreError> {
-    let mut connection = Connection::open(path)?;
-    // The file holds secrets, so its mode must not depend on the umask.
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
-        .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    let found = migrate::version(&connection)?;
-    if older_schema == OlderSchema::Refuse && found < migrate::SCHEMA {
-        return Err(StoreError::OlderSchema { found, known: migrate::SCHEMA });
-    }
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    // A batch writes at most a few hundred pages. Rare checkpoints keep the fsyncs to the log.
-    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
-    if older_schema == OlderSchema::Migrate {
-        migrate::migrate(&mut connection)?;
-    }
-    connection.pragma_update(None, "foreign_keys", true)?;
-    // A savepoint keeps the pages that its job changes. In a file, as by default, this took more writes than the log.
-    connection.pragma_update(None, "temp_store", "MEMORY")?;
-    connection.set_prepared_statement_cache_capacity(128);
-    Ok(connection)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Costs that no other test would notice; `.cargo/config.toml` and [`open_for_writing`] say what they are.
-    #[test]
-    fn sqlite_takes_no_shared_lock_and_keeps_savepoints_in_memory() {
-        let dir = tempfile::tempdir().unwrap();
-        let connection = open_for_writing(&dir.path().join("conclave.db"), OlderSchema::Migrate).unwrap();
-        let sql = Sql::new(&connection);
-        let options: Vec<String> = sql.many("PRAGMA compile_options", &[], |row| row.get("compile_options")).unwrap();
-        assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
-        assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
-        assert_eq!(sql.value::<i64>("PRAGMA temp_store", &[]).unwrap(), 2);
     }
 }

@@ -1,207 +1,84 @@
-//! The only writer: a thread that commits the waiting jobs in batches, one transaction each.
+//! The writer: the queue of the jobs that write. Each job runs in a transaction, and is answered once its writes are on disk.
 //!
-//! All jobs of a batch share one fsync. They do not share errors, because each job runs in a savepoint, or is one statement, which
-//! writes all or nothing ([`Isolation`]). Replies are sent when the batch is on disk, not before. Projects take turns ([`Queue`]), so
-//! that none waits for the many jobs of another. A panic in a job fails that job only. A panic outside a job ends the thread: what it
-//! has committed and the actors' state may differ then, so the process must end
+//! The engine runs them: SQLite on one thread ([`crate::sqlite`]). A panic in a job fails that job only. A panic outside a job ends the
+//! thread: what it has committed and the actors' state may differ then, so the process must end
 //! ([`Store::writer_ended`](crate::Store::writer_ended)).
 
+mod job;
 mod jobs;
 
-use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use conclave_model::Clock;
 use prometheus::IntGauge;
-use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
-use crate::commit_count::CommitCount;
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
-use crate::outbox::{CommitHook, CommittedEvent};
-use crate::sql::Sql;
-use crate::tx::{RoomCounts, Tx};
+use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::write_turn::WriteTurn;
-use jobs::Jobs;
-pub(crate) use jobs::Queue;
+pub(crate) use job::{Isolation, Job, JobOutcome, Work};
+pub(crate) use jobs::{Jobs, Queue};
 
-/// How long jobs are added to a batch, unless the last commit took longer: then as long as that. A longer batch would make its
-/// first job wait too long for its last, a shorter one would spend more time on commits than on jobs.
-const BATCH_TIME: Duration = Duration::from_millis(2);
-/// The longest time that jobs are added to a batch: a disk that has hung for seconds does not make the next batch as long.
-const LONGEST_BATCH_TIME: Duration = Duration::from_millis(50);
-
-/// How often, and how long after one another, the log is to be emptied at the end while another connection reads from it.
-const END_TRIES: u32 = 25;
-const END_PAUSE: Duration = Duration::from_millis(2);
-
-/// What keeps an error of a job from the other jobs of its batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Isolation {
-    /// A savepoint, to which the transaction is rolled back.
-    Savepoint,
-    /// The job writes by one statement, and cannot fail behind it. A savepoint would copy each page that the statement changes,
-    /// which took a sixth of the writer's time for each new room.
-    Statement,
-}
-
-/// A job in the queue: it runs inside the transaction and is finished when the transaction has ended.
-trait Work: Send {
-    fn isolation(&self) -> Isolation;
-    fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome;
-    fn finish(self: Box<Self>, committed: Result<(), &StoreError>);
-}
-
-/// The end of a job's savepoint.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum JobOutcome {
-    Commit,
-    Rollback,
-}
-
-struct Job<F, T, D: FnOnce(Result<T, StoreError>)> {
-    isolation: Isolation,
-    run: Option<F>,
-    result: Option<Result<T, StoreError>>,
-    done: Done<T, D>,
-}
-
-/// What takes a job's result, on the thread. If there is none, because the thread panicked, it takes an error.
-struct Done<T, D: FnOnce(Result<T, StoreError>)>(Option<D>, PhantomData<fn(T)>);
-
-impl<T, D: FnOnce(Result<T, StoreError>)> Done<T, D> {
-    fn take(mut self, result: Result<T, StoreError>) {
-        if let Some(done) = self.0.take() {
-            done(result);
-        }
-    }
-}
-
-impl<T, D: FnOnce(Result<T, StoreError>)> Drop for Done<T, D> {
-    fn drop(&mut self) {
-        if let Some(done) = self.0.take() {
-            done(Err(StoreError::closed()));
-        }
-    }
-}
-
-impl<F, T, D> Work for Job<F, T, D>
-where
-    F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
-    T: Send,
-    D: FnOnce(Result<T, StoreError>) + Send,
-{
-    fn isolation(&self) -> Isolation {
-        self.isolation
-    }
-
-    fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome {
-        let Some(run) = self.run.take() else { return JobOutcome::Rollback };
-        let result = catch_unwind(AssertUnwindSafe(|| run(tx)))
-            .unwrap_or_else(|_| Err(StoreError::Fault("a write job panicked".into())));
-        let outcome = if result.is_ok() { JobOutcome::Commit } else { JobOutcome::Rollback };
-        self.result = Some(result);
-        outcome
-    }
-
-    fn finish(self: Box<Self>, committed: Result<(), &StoreError>) {
-        let result = match (committed, self.result) {
-            (Ok(()), Some(result)) => result,
-            // A refusal that was decided inside a transaction that then failed may rest on rows that were rolled back.
-            (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
-            (Ok(()), None) => Err(StoreError::Fault("a write job did not run".into())),
-        };
-        self.done.take(result);
-    }
-}
-
-/// A handle to the writer thread. When the last one is dropped, the thread finishes its queue and ends.
+/// A handle to the writer. When the last one is dropped, its threads finish their queues and end.
 pub(crate) struct Writer {
-    jobs: Sender<(Queue, Box<dyn Work>)>,
+    lanes: Vec<Sender<(Queue, Box<dyn Work>)>>,
     waiting: IntGauge,
 }
 
-/// The thread as the rest of the store sees it.
-pub(crate) struct WriterThread {
-    /// Waits for its end.
-    pub(crate) handle: JoinHandle<()>,
-    /// Closed when it has ended.
-    pub(crate) running: watch::Receiver<()>,
+/// The threads as the rest of the store sees them.
+pub(crate) struct WriterThreads {
+    /// Wait for their ends.
+    pub(crate) handles: Vec<JoinHandle<()>>,
+    /// Set once a thread has ended.
+    pub(crate) ended: watch::Receiver<bool>,
 }
 
-/// The parts that the thread shares with the rest of the store.
+/// Notes the end of a thread when it is dropped, also by a panic.
+struct End(watch::Sender<bool>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.send_replace(true);
+    }
+}
+
+/// The parts that the threads share with the rest of the store.
+#[derive(Clone)]
 pub(crate) struct Shared {
     /// The source of time.
     pub(crate) clock: Clock,
     /// The keys that encrypt secrets.
     pub(crate) vault: Arc<Vault>,
-    /// The number of commits, for the readers.
-    pub(crate) commits: CommitCount,
     /// The counters of batches, commits and the queue.
     pub(crate) metrics: StoreMetrics,
     /// Set once the process is known to be a server.
     pub(crate) is_server: Arc<AtomicBool>,
 }
 
-/// The state of the writer thread.
-struct Thread {
-    connection: Connection,
-    turn: WriteTurn,
-    shared: Shared,
-    hook: CommitHook,
-}
-
-/// The jobs of one transaction, and those that may be added to it.
-struct Batch<'a> {
-    work: Vec<Box<dyn Work>>,
-    jobs: &'a mut Jobs<Box<dyn Work>>,
-    until: Instant,
-}
-
-impl Batch<'_> {
-    /// Adds the next job, if one waits and there is time for it.
-    fn add(&mut self) -> Option<&mut Box<dyn Work>> {
-        let next = if Instant::now() < self.until { self.jobs.next() } else { None };
-        self.work.push(next?);
-        self.work.last_mut()
-    }
-}
-
-/// The end of a transaction.
-struct Committed {
-    events: Vec<CommittedEvent>,
-    /// How long the commit itself took.
-    took: Duration,
-}
-
 impl Writer {
-    /// Starts the thread. No other part of this process may write through the connection or another one.
-    pub(crate) fn start(
-        connection: Connection,
-        shared: Shared,
-        hook: CommitHook,
-    ) -> Result<(Self, WriterThread), StoreError> {
-        let (sender, receiver) = channel();
-        let (runs, running) = watch::channel(());
-        let waiting = shared.metrics.writes_waiting.clone();
-        let turn = WriteTurn::new(Path::new(connection.path().unwrap_or_default()), Arc::clone(&shared.is_server));
-        let thread = Thread { connection, turn, shared, hook };
-        let handle = thread::Builder::new()
-            .name("store-writer".into())
-            .spawn(move || {
-                let _runs = runs;
-                thread.run_batches(Jobs::new(receiver));
-            })
-            .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok((Self { jobs: sender, waiting }, WriterThread { handle, running }))
+    /// Starts a thread for each of `lanes`, which run jobs until none can come any more. The last lane has the jobs of no project, if
+    /// there are several.
+    pub(crate) fn start<L>(lanes: Vec<L>, waiting: IntGauge) -> Result<(Self, WriterThreads), StoreError>
+    where
+        L: FnOnce(Jobs<Box<dyn Work>>) + Send + 'static,
+    {
+        let (ends, ended) = watch::channel(false);
+        let (mut senders, mut handles) = (Vec::new(), Vec::new());
+        for lane in lanes {
+            let (sender, receiver) = channel();
+            let end = End(ends.clone());
+            let thread = thread::Builder::new().name("store-writer".into()).spawn(move || {
+                let _end = end;
+                lane(Jobs::new(receiver));
+            });
+            handles.push(thread.map_err(|error| StoreError::Unavailable(error.to_string()))?);
+            senders.push(sender);
+        }
+        Ok((Self { lanes: senders, waiting }, WriterThreads { handles, ended }))
     }
 
     /// Queues a job and waits until its writes are on disk.
@@ -227,141 +104,12 @@ impl Writer {
     {
         self.waiting.inc();
         log::trace!("a write is handed to the writer");
-        let job = Job { isolation, run: Some(run), result: None, done: Done(Some(done), PhantomData) };
-        if self.jobs.send((queue, Box::new(job))).is_err() {
+        let sent = match self.lanes.get(queue.lane(self.lanes.len())) {
+            Some(lane) => lane.send((queue, Box::new(Job::new(isolation, run, done)))).is_ok(),
+            None => false,
+        };
+        if !sent {
             self.waiting.dec();
         }
     }
 }
-
-impl Thread {
-    fn run_batches(&self, mut jobs: Jobs<Box<dyn Work>>) {
-        let mut time = BATCH_TIME;
-        let mut has_written = false;
-        while let Some(first) = jobs.wait() {
-            let begun = Instant::now();
-            let turn = self.turn.take();
-            let mut batch = Batch { work: vec![first], jobs: &mut jobs, until: Instant::now() + time };
-            let committed = self.commit(&mut batch);
-            drop(turn);
-            has_written |= committed.is_ok();
-            #[cfg(feature = "faults")]
-            let _ = crate::faults::reach(&self.connection, "batch ended");
-            let work = batch.work;
-            self.observe(work.len(), begun.elapsed());
-            match &committed {
-                Ok(Committed { events, .. }) if !events.is_empty() => (self.hook)(events),
-                Ok(_) => {}
-                Err(error) => log::error!(jobs = work.len(); "a batch of writes was rolled back: {error}"),
-            }
-            time =
-                committed.as_ref().map_or(BATCH_TIME, |committed| committed.took.clamp(BATCH_TIME, LONGEST_BATCH_TIME));
-            for work in work {
-                work.finish(committed.as_ref().map(|_| ()));
-            }
-        }
-        if has_written {
-            self.empty_log();
-        }
-    }
-
-    /// Empties the write-ahead log, so that after a clean end there is one file. Waits for nobody who reads from it while it has the
-    /// lock of writers: a command that did so held up the server that it was run beside.
-    fn empty_log(&self) {
-        // Does most of the work, without that lock.
-        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
-        let _ = self.connection.busy_timeout(Duration::ZERO);
-        for _ in 0..END_TRIES {
-            let turn = self.turn.take();
-            let emptied = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-            drop(turn);
-            // The first column says whether another connection prevented it.
-            if !matches!(emptied, Ok(true)) {
-                return;
-            }
-            thread::sleep(END_PAUSE);
-        }
-    }
-
-    fn observe(&self, jobs: usize, took: Duration) {
-        let StoreMetrics { writes_waiting, batch, commit, .. } = &self.shared.metrics;
-        writes_waiting.sub(i64::try_from(jobs).unwrap_or(0));
-        #[allow(clippy::cast_precision_loss)] // Far below 2^52.
-        batch.observe(jobs as f64);
-        commit.observe(took.as_secs_f64());
-        log::trace!(jobs = jobs; "a batch has ended");
-    }
-
-    /// Runs a batch in one transaction and returns the events that are now durable.
-    fn commit(&self, batch: &mut Batch<'_>) -> Result<Committed, StoreError> {
-        let asked = Instant::now();
-        let begun = self.sql("BEGIN IMMEDIATE");
-        self.turn.note_wait_for_sqlite(asked.elapsed());
-        if let Err(error) = begun {
-            // It has waited for a lock: those that wait fail with it, instead of waiting as long, one after the other.
-            batch.work.extend(std::iter::from_fn(|| batch.jobs.next()));
-            return Err(error);
-        }
-        let committed = self.run_all(batch).and_then(|events| {
-            let ran = Instant::now();
-            self.sql("COMMIT").map(|()| Committed { events, took: ran.elapsed() })
-        });
-        if committed.is_err() {
-            // After some errors SQLite has rolled back already; this then fails, which does no harm.
-            let _ = self.sql("ROLLBACK");
-        }
-        self.shared.commits.add();
-        committed
-    }
-
-    fn run_all(&self, batch: &mut Batch<'_>) -> Result<Vec<CommittedEvent>, StoreError> {
-        #[cfg(feature = "faults")]
-        crate::faults::reach(&self.connection, "batch begun")?;
-        let sql = Sql::new(&self.connection);
-        let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
-        let mut next = batch.work.last_mut();
-        while let Some(work) = next {
-            let (now, vault) = (self.shared.clock.now(), &*self.shared.vault);
-            let mut tx = Tx { sql, now, vault, events: Vec::new(), rooms: RoomCounts::default() };
-            if self.run_isolated(work.as_mut(), &mut tx)? == JobOutcome::Commit {
-                events.extend(tx.events);
-                rooms.extend(&tx.rooms);
-            }
-            next = batch.add();
-        }
-        rooms.write(sql)?;
-        Ok(events)
-    }
-
-    /// Runs a job so that nothing remains of one that fails. An error is one of the batch.
-    fn run_isolated(&self, work: &mut dyn Work, tx: &mut Tx<'_>) -> Result<JobOutcome, StoreError> {
-        match work.isolation() {
-            Isolation::Savepoint => {
-                self.sql("SAVEPOINT job")?;
-                let outcome = work.run(tx);
-                if outcome == JobOutcome::Rollback {
-                    self.sql("ROLLBACK TO job")?;
-                }
-                self.sql("RELEASE job")?;
-                Ok(outcome)
-            }
-            Isolation::Statement => {
-                let before = self.connection.total_changes();
-                let outcome = work.run(tx);
-                // A job that does not keep to its isolation, or an error after which SQLite has ended the transaction.
-                let remains = self.connection.total_changes() != before || self.connection.is_autocommit();
-                if outcome == JobOutcome::Rollback && remains {
-                    return Err(StoreError::Fault("a write job failed behind its statement".into()));
-                }
-                Ok(outcome)
-            }
-        }
-    }
-
-    fn sql(&self, statement: &str) -> Result<(), StoreError> {
-        Sql::new(&self.connection).put(statement, &[])
-    }
-}
-
-#[cfg(test)]
-mod tests;

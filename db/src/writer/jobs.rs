@@ -1,6 +1,7 @@
 //! The jobs that wait for the writer: a queue for each project. Their turns alternate, so that a job waits for few of another project
 //! that has thousands.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::mpsc::Receiver;
 
 use conclave_model::{ProjectId, RoundRobin};
@@ -17,27 +18,41 @@ impl Queue {
     pub(crate) fn of(project: &ProjectId) -> Self {
         Self(Some(project.clone()))
     }
+
+    /// The lane of this queue among `lanes`: always the same for a project, and the last for jobs of no project.
+    pub(super) fn lane(&self, lanes: usize) -> usize {
+        let last = lanes.saturating_sub(1);
+        match &self.0 {
+            Some(project) if last > 0 => {
+                let mut hasher = DefaultHasher::new();
+                project.hash(&mut hasher);
+                // Less than `last`.
+                usize::try_from(hasher.finish() % last as u64).unwrap_or(last)
+            }
+            _ => last,
+        }
+    }
 }
 
 /// The jobs that wait.
-pub(super) struct Jobs<J> {
+pub(crate) struct Jobs<J> {
     arriving: Receiver<(Queue, J)>,
     waiting: RoundRobin<Queue, J>,
 }
 
 impl<J> Jobs<J> {
     /// Takes jobs from a channel.
-    pub(super) fn new(arriving: Receiver<(Queue, J)>) -> Self {
+    pub(crate) fn new(arriving: Receiver<(Queue, J)>) -> Self {
         Self { arriving, waiting: RoundRobin::default() }
     }
 
     /// Waits for a job. Returns `None` when no job waits and none can come any more.
-    pub(super) fn wait(&mut self) -> Option<J> {
+    pub(crate) fn wait(&mut self) -> Option<J> {
         self.next().or_else(|| self.arriving.recv().ok().map(|(_, job)| job))
     }
 
     /// Returns the next job, if one waits.
-    pub(super) fn next(&mut self) -> Option<J> {
+    pub(crate) fn next(&mut self) -> Option<J> {
         while let Ok((queue, job)) = self.arriving.try_recv() {
             self.waiting.push(&queue, job);
         }

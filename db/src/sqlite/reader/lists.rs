@@ -67,7 +67,7 @@ fn until<T>(
         return Err(too_slow());
     }
     #[cfg(feature = "faults")]
-    crate::faults::reach(connection, "list begun")?;
+    crate::sqlite::faults::reach(connection, "list begun")?;
     connection.progress_handler(CHECK_EVERY, Some(is_over))?;
     let result = run_in_transaction(connection, run);
     connection.progress_handler(0, None::<fn() -> bool>)?;

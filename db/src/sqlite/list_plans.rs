@@ -7,12 +7,13 @@ use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{EndpointId, Identity, ProjectId, RoomId, Timestamp};
 use rusqlite::Connection;
 
+use super::migrate;
 use crate::query_builder::QueryBuilder;
 use crate::sql::Sql;
 use crate::values::Value;
 use crate::{
-    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, ingresses, migrate,
-    projects, role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
+    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, ingresses, projects,
+    role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
 };
 
 /// A filter of a list: how it is set, and what the plan must contain when it is.

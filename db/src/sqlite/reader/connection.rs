@@ -1,25 +1,20 @@
 //! The pool of connections that read, each with what point reads have found in its last snapshot.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use conclave_model::key::ApiKeyPrefix;
 use r2d2::{ManageConnection, Pool, PooledConnection};
 use r2d2_sqlite::SqliteConnectionManager;
 use rusqlite::{Connection, OpenFlags};
 
 use super::transaction;
-use crate::credential::{self, StoredKey};
 use crate::error::StoreError;
+use crate::snapshot::{Memory, Snapshot};
 use crate::sql::Sql;
 
 /// How long a read waits for a lock. Readers of a write-ahead log wait for a recovery only, which takes moments; a point read
 /// waits on an asynchronous thread.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// The most API keys that a connection remembers.
-const KEYS: usize = 1_000;
 
 pub(super) type Connections = Pool<Manager>;
 pub(super) type Pooled = PooledConnection<Manager>;
@@ -28,21 +23,6 @@ pub(super) type Pooled = PooledConnection<Manager>;
 pub(super) struct ReadConnection {
     pub(super) sqlite: Connection,
     pub(super) memory: Memory,
-}
-
-/// What was found in a snapshot of the database. The first commit after it, of this process or another, clears it, so it is
-/// never older than the result of a query.
-#[derive(Default)]
-pub(super) struct Memory {
-    /// SQLite's number of the snapshot; it differs on each connection.
-    version: i64,
-    keys: HashMap<ApiKeyPrefix, StoredKey>,
-}
-
-/// The state of the database that a point read sees.
-pub(crate) struct Snapshot<'c> {
-    pub(crate) sql: Sql<'c>,
-    memory: &'c mut Memory,
 }
 
 /// Opens the connections of the pool.
@@ -70,37 +50,18 @@ impl ReadConnection {
     pub(super) fn begin_snapshot(&mut self) -> Result<(), StoreError> {
         transaction::begin(&self.sqlite)?;
         let version = self.sqlite.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-        if self.memory.version != version {
-            self.memory = Memory { version, ..Memory::default() };
-        }
+        self.memory.keep_for(version);
         Ok(())
     }
 
     /// The snapshot of the transaction that is open.
     pub(super) fn snapshot(&mut self) -> Snapshot<'_> {
-        Snapshot { sql: Sql::new(&self.sqlite), memory: &mut self.memory }
+        Snapshot::new(Sql::new(&self.sqlite), &mut self.memory)
     }
 
     /// Ends the transaction, if one is open.
     pub(super) fn end_snapshot(&self) {
         transaction::end(&self.sqlite);
-    }
-}
-
-impl Snapshot<'_> {
-    /// Returns an API key, from memory if it was found in this snapshot before.
-    pub(crate) fn key(&mut self, prefix: &ApiKeyPrefix) -> Result<Option<StoredKey>, StoreError> {
-        let keys = &mut self.memory.keys;
-        if let Some(found) = keys.get(prefix) {
-            return Ok(Some(found.clone()));
-        }
-        // An unknown key is not kept: a client that tries many keys would displace the valid ones.
-        let Some(found) = credential::find(self.sql, prefix)? else { return Ok(None) };
-        if keys.len() == KEYS {
-            keys.clear();
-        }
-        keys.insert(prefix.clone(), found.clone());
-        Ok(Some(found))
     }
 }
 

@@ -13,11 +13,12 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::caught;
-use super::connection::{Connections, ReadConnection, Snapshot};
+use super::connection::{Connections, ReadConnection};
 use super::held_snapshot::{HeldSnapshot, SNAPSHOT_AGE};
 use super::threads::Threads;
-use crate::commit_count::CommitCount;
 use crate::error::StoreError;
+use crate::snapshot::Snapshot;
+use crate::sqlite::commit_count::CommitCount;
 
 /// The number of queues. Threads beyond that share them, which does no harm.
 const QUEUES: usize = 32;

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 use super::{AT_ONCE, THREADS};
 use crate::StoreError;
-use crate::commit_count::CommitCount;
-use crate::reader::Readers;
 use crate::sql::Sql;
+use crate::sqlite::commit_count::CommitCount;
+use crate::sqlite::reader::Readers;
 
 const SOON: Duration = Duration::from_secs(60);
 /// A query that never ends.

@@ -6,22 +6,22 @@ use crate::error::StoreError;
 
 /// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
 const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001_init.sql"),
-    include_str!("migrations/0002_role_changes.sql"),
-    include_str!("migrations/0003_codes.sql"),
-    include_str!("migrations/0004_usage.sql"),
-    include_str!("migrations/0005_destinations.sql"),
-    include_str!("migrations/0006_egresses.sql"),
-    include_str!("migrations/0007_ingresses.sql"),
-    include_str!("migrations/0008_refusals.sql"),
-    include_str!("migrations/0009_list_indexes.sql"),
-    include_str!("migrations/0010_open_rooms.sql"),
-    include_str!("migrations/0011_heartbeat.sql"),
-    include_str!("migrations/0012_delivery_queue.sql"),
-    include_str!("migrations/0013_open_rooms_index.sql"),
-    include_str!("migrations/0014_ascending_indexes.sql"),
-    include_str!("migrations/0015_newest_projects.sql"),
-    include_str!("migrations/0016_uploads.sql"),
+    include_str!("../migrations/sqlite/0001_init.sql"),
+    include_str!("../migrations/sqlite/0002_role_changes.sql"),
+    include_str!("../migrations/sqlite/0003_codes.sql"),
+    include_str!("../migrations/sqlite/0004_usage.sql"),
+    include_str!("../migrations/sqlite/0005_destinations.sql"),
+    include_str!("../migrations/sqlite/0006_egresses.sql"),
+    include_str!("../migrations/sqlite/0007_ingresses.sql"),
+    include_str!("../migrations/sqlite/0008_refusals.sql"),
+    include_str!("../migrations/sqlite/0009_list_indexes.sql"),
+    include_str!("../migrations/sqlite/0010_open_rooms.sql"),
+    include_str!("../migrations/sqlite/0011_heartbeat.sql"),
+    include_str!("../migrations/sqlite/0012_delivery_queue.sql"),
+    include_str!("../migrations/sqlite/0013_open_rooms_index.sql"),
+    include_str!("../migrations/sqlite/0014_ascending_indexes.sql"),
+    include_str!("../migrations/sqlite/0015_newest_projects.sql"),
+    include_str!("../migrations/sqlite/0016_uploads.sql"),
 ];
 
 /// The number of the schema that this program writes.

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use prometheus::IntGauge;
 use rusqlite::Connection;
 
-use crate::commit_count::CommitCount;
-use crate::reader::Readers;
+use crate::sqlite::commit_count::CommitCount;
+use crate::sqlite::reader::Readers;
 
 /// A database with a table of numbers, the connection of another process, and readers.
 fn setup(dir: &tempfile::TempDir) -> (Connection, CommitCount, Readers) {

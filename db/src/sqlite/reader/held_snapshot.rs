@@ -5,9 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::connection::{Pooled, Snapshot};
-use crate::commit_count::CommitCount;
+use super::connection::Pooled;
 use crate::error::StoreError;
+use crate::snapshot::Snapshot;
+use crate::sqlite::commit_count::CommitCount;
 
 /// How old the snapshot of a point read can be. Commits of this process end it at once; those of another process are read after
 /// this time.

@@ -21,10 +21,10 @@ use std::path::Path;
 use conclave_model::ProjectId;
 use prometheus::IntGauge;
 
-use crate::commit_count::CommitCount;
+use super::commit_count::CommitCount;
 use crate::error::StoreError;
+use crate::snapshot::Snapshot;
 use crate::sql::Sql;
-pub(crate) use connection::Snapshot;
 use connection::open;
 pub use held_snapshot::SNAPSHOT_AGE;
 use lists::Lists;

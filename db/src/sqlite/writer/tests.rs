@@ -1,9 +1,13 @@
 //! Tests of batches: what is committed together, and what is not.
 
-use conclave_model::{Secret, Timestamp};
+use std::sync::mpsc::channel;
+
+use conclave_model::{Clock, Secret, Timestamp};
 
 use super::*;
 use crate::values::args;
+use crate::vault::Vault;
+use crate::writer::{Job, Queue};
 
 type TestJob = fn(&mut Tx<'_>) -> Result<(), StoreError>;
 
@@ -16,11 +20,10 @@ fn thread() -> Thread {
     let shared = Shared {
         clock: Clock::manual(Timestamp::from_millis(0)),
         vault: Arc::new(Vault::open(None, &Secret::new("media")).unwrap()),
-        commits: CommitCount::default(),
         metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
         is_server: Arc::default(),
     };
-    Thread { connection, turn: WriteTurn::new(Path::new(""), Arc::default()), shared, hook: Box::new(|_| {}) }
+    Thread::new(connection, shared, CommitCount::default(), Box::new(|_| {}))
 }
 
 /// Jobs of one statement each, the first of which has been taken.
@@ -29,10 +32,8 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
 {
     let (sender, receiver) = channel();
-    let mut work = runs.into_iter().map(|run| -> Box<dyn Work> {
-        let done = Done(Some(|_| {}), PhantomData);
-        Box::new(Job { isolation: Isolation::Statement, run: Some(run), result: None, done })
-    });
+    let mut work =
+        runs.into_iter().map(|run| -> Box<dyn Work> { Box::new(Job::new(Isolation::Statement, run, |_| {})) });
     let first = work.next().unwrap();
     work.for_each(|work| sender.send((Queue::SERVER, work)).unwrap());
     (first, Jobs::new(receiver))

@@ -1,0 +1,58 @@
+//! The file of the database: its mode, its schema and the settings of the connection that writes to it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::migrate;
+use crate::error::StoreError;
+use crate::store_options::OlderSchema;
+
+/// How long a statement waits for a lock that another process holds, such as a command of the command line.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Opens the connection that writes, and creates or migrates the file if it may.
+pub(super) fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result<Connection, StoreError> {
+    let mut connection = Connection::open(path)?;
+    // The file holds secrets, so its mode must not depend on the umask.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    let found = migrate::version(&connection)?;
+    if older_schema == OlderSchema::Refuse && found < migrate::SCHEMA {
+        return Err(StoreError::OlderSchema { found, known: migrate::SCHEMA });
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // A batch writes at most a few hundred pages. Rare checkpoints keep the fsyncs to the log.
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    if older_schema == OlderSchema::Migrate {
+        migrate::migrate(&mut connection)?;
+    }
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // A savepoint keeps the pages that its job changes. In a file, as by default, this took more writes than the log.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::Sql;
+
+    /// Costs that no other test would notice; `.cargo/config.toml` and [`open_for_writing`] say what they are.
+    #[test]
+    fn sqlite_takes_no_shared_lock_and_keeps_savepoints_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = open_for_writing(&dir.path().join("conclave.db"), OlderSchema::Migrate).unwrap();
+        let sql = Sql::new(&connection);
+        let options: Vec<String> = sql.many("PRAGMA compile_options", &[], |row| row.get("compile_options")).unwrap();
+        assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
+        assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
+        assert_eq!(sql.value::<i64>("PRAGMA temp_store", &[]).unwrap(), 2);
+    }
+}
