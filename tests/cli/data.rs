@@ -1,0 +1,116 @@
+//! The data directory: who may read it, backups, and commands beside a running server.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::deployment::{Deployment, files};
+
+#[test]
+fn only_their_owner_can_read_the_files_of_a_first_start() {
+    let deployment = Deployment::new();
+    deployment.create_project();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&deployment.data()), 0o700);
+    for name in ["conclave.db", "encryption.key", "media.key"] {
+        assert_eq!(mode(&deployment.data().join(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_created_exits_1() {
+    let deployment = Deployment::new();
+    fs::write(deployment.data(), "a file").unwrap();
+    assert!(deployment.run_failing(1, &["project", "list"]).contains("--data"));
+}
+
+#[test]
+fn a_backup_contains_the_records_and_overwrites_no_file() {
+    let deployment = Deployment::new();
+    assert!(deployment.run_failing(1, &["backup", "early.db"]).contains("no database"));
+    let id = deployment.create_project();
+    assert_eq!(deployment.run(&["backup", "copy.db"]).code, 0);
+    assert!(deployment.run_failing(1, &["backup", "copy.db"]).contains("copy.db"));
+    assert!(deployment.run_failing(1, &["backup", "nowhere/copy.db"]).contains("nowhere/copy.db"));
+
+    deployment.create_project();
+    let restored = Deployment::new();
+    fs::create_dir(restored.data()).unwrap();
+    fs::copy(deployment.dir.path().join("copy.db"), restored.data().join("conclave.db")).unwrap();
+    let listed = restored.json(&["project", "list"]);
+    assert_eq!(listed["projects"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["projects"][0]["project_id"], id);
+}
+
+#[test]
+fn a_second_server_on_the_same_data_directory_is_refused_and_changes_nothing() {
+    let deployment = Deployment::new();
+    let arguments = ["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let mut first = Command::new(env!("CARGO_BIN_EXE_conclave"))
+        .args(["--data", deployment.data().to_str().unwrap()])
+        .args(arguments)
+        .current_dir(deployment.dir.path())
+        .env_clear()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with(r#"{"ready":true,"api":"http://127.0.0.1:"#), "{line}");
+    let ready: Value = serde_json::from_str(&line).unwrap();
+
+    let refused = deployment.run_failing(1, &arguments);
+    let keys = deployment.json(&["key", "list", ready["project_id"].as_str().unwrap()]);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(refused.contains("another server"), "{refused}");
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
+    assert!(keys["keys"][0].get("revoked_at").is_none());
+}
+
+/// Creates the database that an older version would have written, and returns its schema.
+fn create_older_database(data: &Path) -> i64 {
+    fs::create_dir_all(data).unwrap();
+    let mut migrations = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("db/src/migrations/sqlite"));
+    migrations.sort();
+    migrations.pop().unwrap();
+    let database = Connection::open(data.join("conclave.db")).unwrap();
+    for migration in &migrations {
+        database.execute_batch(&fs::read_to_string(migration).unwrap()).unwrap();
+    }
+    let schema = i64::try_from(migrations.len()).unwrap();
+    database.pragma_update(None, "user_version", schema).unwrap();
+    schema
+}
+
+fn schema(database: &Path) -> i64 {
+    Connection::open(database).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn no_command_migrates_the_database_of_a_running_server() {
+    let deployment = Deployment::new();
+    let (data, database) = (deployment.data(), deployment.data().join("conclave.db"));
+    let older = create_older_database(&data);
+    let server = fs::File::create(data.join("server.lock")).unwrap();
+    server.try_lock().unwrap();
+
+    let refusal = deployment.run_failing(1, &["project", "list"]);
+    assert!(refusal.contains(&format!("a server is using the database with schema {older}")), "{refusal}");
+    assert!(refusal.contains("stop the server"), "{refusal}");
+    let checked = deployment.run(&["check"]).stdout;
+    assert!(checked.contains(&format!("schema {older}, which the next start of a server migrates")), "{checked}");
+    let copy = deployment.dir.path().join("copy.db");
+    assert_eq!(deployment.run(&["backup", copy.to_str().unwrap()]).code, 0);
+    assert_eq!((schema(&database), schema(&copy)), (older, older));
+
+    drop(server);
+    assert_eq!(deployment.json(&["project", "list"]), serde_json::json!({"projects": []}));
+    assert_eq!(schema(&database), older + 1);
+}

@@ -1,0 +1,9 @@
+//! The command line: runs the program and checks its output, its exit code and the files it creates.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod check;
+mod data;
+mod deployment;
+mod options;
+mod projects;

@@ -1,0 +1,112 @@
+//! Commands on projects and API keys.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::deployment::{Deployment, UNKNOWN_PROJECT, files};
+
+const PROJECT_FIELDS: [&str; 6] = ["created_at", "env", "name", "plan", "project_id", "status"];
+
+fn field_names(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn contains(file: &Path, text: &str) -> bool {
+    fs::read(file).unwrap().windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn a_project_can_be_created_shown_listed_and_changed() {
+    let deployment = Deployment::new();
+    assert_eq!(deployment.json(&["project", "list"]), serde_json::json!({"projects": []}));
+    let created = deployment.json(&["project", "create", "--name", "Acme", "--env", "test", "--plan", "free"]);
+    assert_eq!(field_names(&created), PROJECT_FIELDS);
+    assert_eq!((&created["name"], &created["env"], &created["plan"]), (&"Acme".into(), &"test".into(), &"free".into()));
+    let id = created["project_id"].as_str().unwrap();
+    assert!(id.starts_with("prj_") && id.len() == 16, "{id}");
+    assert_eq!(deployment.json(&["project", "show", id]), created);
+
+    let second = deployment.create_project();
+    let listed = deployment.json(&["project", "list"]);
+    assert_eq!(listed["projects"].as_array().unwrap().len(), 2);
+    assert_eq!(listed["projects"][0], created);
+    assert_eq!(listed["projects"][1]["project_id"], second);
+    assert_eq!(
+        (&listed["projects"][1]["env"], &listed["projects"][1]["plan"]),
+        (&"live".into(), &"self_hosted".into())
+    );
+
+    assert_eq!(deployment.json(&["project", "suspend", id])["status"], "suspended");
+    assert_eq!(deployment.json(&["project", "show", id])["status"], "suspended");
+    assert_eq!(deployment.json(&["project", "resume", id])["status"], "active");
+    assert_eq!(deployment.json(&["project", "set-plan", id, "pro"])["plan"], "pro");
+    assert_eq!(field_names(&deployment.json(&["project", "credit", id, "5000"])), PROJECT_FIELDS);
+    let shown = deployment.run(&["project", "show", id]).stdout;
+    assert!(shown.lines().any(|line| line == "balance_ugx          5000"), "{shown}");
+}
+
+#[test]
+fn without_json_the_output_is_an_aligned_table() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    let listed = deployment.run(&["project", "list"]).stdout;
+    let lines: Vec<_> = listed.lines().collect();
+    assert!(lines[0].starts_with("PROJECT_ID        NAME  ENV   PLAN         STATUS"), "{listed}");
+    assert!(lines[1].starts_with(&format!("{id}  Acme  live  self_hosted  active")), "{listed}");
+}
+
+#[test]
+fn a_key_is_printed_once_and_stored_nowhere() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    let created = deployment.json(&["key", "create", &id, "--label", "ci"]);
+    assert_eq!(field_names(&created), ["created_at", "key", "label", "prefix", "project_id"]);
+    let (key, prefix) = (created["key"].as_str().unwrap(), created["prefix"].as_str().unwrap());
+    assert!(key.starts_with("vk_live_") && key.starts_with(prefix) && prefix.len() == 12);
+    let plain = deployment.run(&["key", "create", &id]);
+    assert!(plain.stdout.contains("key         vk_live_") && !plain.stderr.contains("vk_live_"), "{}", plain.stdout);
+
+    let listed = deployment.json(&["key", "list", &id]);
+    assert_eq!(listed["keys"].as_array().unwrap().len(), 2);
+    assert_eq!(field_names(&listed["keys"][0]), ["created_at", "label", "prefix", "project_id"]);
+    let revoked = deployment.json(&["key", "revoke", prefix]);
+    assert_eq!(field_names(&revoked), ["created_at", "label", "prefix", "project_id", "revoked_at"]);
+    assert_eq!(deployment.json(&["key", "revoke", key]), revoked, "a repeated revocation, by the whole key");
+    assert_eq!(deployment.json(&["key", "list", &id])["keys"][0], revoked);
+    let table = deployment.run(&["key", "list", &id]).stdout;
+    assert!(table.starts_with("PREFIX        LABEL  CREATED_AT"), "{table}");
+
+    let stored = files(&deployment.data());
+    assert!(stored.iter().any(|file| contains(file, prefix)));
+    assert!(!stored.iter().any(|file| contains(file, &key[12..])), "{stored:?}");
+}
+
+#[test]
+fn an_unknown_id_exits_1_and_is_in_the_message() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    for arguments in [
+        &["project", "show", UNKNOWN_PROJECT][..],
+        &["project", "suspend", UNKNOWN_PROJECT],
+        &["project", "resume", UNKNOWN_PROJECT],
+        &["project", "set-plan", UNKNOWN_PROJECT, "free"],
+        &["project", "set-default-template", UNKNOWN_PROJECT, "tpl_000000000000"],
+        &["project", "credit", UNKNOWN_PROJECT, "1"],
+        &["key", "create", UNKNOWN_PROJECT],
+        &["key", "list", UNKNOWN_PROJECT],
+    ] {
+        let message = deployment.run_failing(1, arguments);
+        assert!(message.contains("no project") && message.contains(UNKNOWN_PROJECT), "{arguments:?}: {message}");
+    }
+    assert!(deployment.run_failing(1, &["project", "show", "acme"]).contains("no project \"acme\""));
+    assert!(deployment.run_failing(1, &["key", "revoke", "vk_live_0000"]).contains("vk_live_0000"));
+    assert!(deployment.run_failing(1, &["key", "revoke", "mine"]).contains("mine"));
+    assert!(
+        deployment
+            .run_failing(1, &["project", "set-default-template", &id, "tpl_000000000000"])
+            .contains("no template")
+    );
+    assert!(deployment.run_failing(1, &["project", "set-default-template", &id, "x"]).contains("no template"));
+}
