@@ -6,6 +6,8 @@
 pub mod commands;
 #[path = "../../rtc/tests/support/connection.rs"]
 pub mod support;
+#[path = "../../rtc/tests/support/network.rs"]
+pub mod network;
 #[path = "../../rtc/tests/support/world.rs"]
 pub mod world;
 

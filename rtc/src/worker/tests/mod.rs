@@ -11,6 +11,8 @@ mod layers;
 mod messages;
 mod muted;
 mod negotiation;
+#[path = "../../../tests/support/network.rs"]
+mod network;
 mod padding;
 mod reconnect;
 mod recorders;
