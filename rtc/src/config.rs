@@ -77,7 +77,7 @@ pub struct Limits {
     pub asked_bytes: usize,
     /// The most ICE candidates in an SDP text.
     pub candidates: usize,
-    /// The most bytes of reliable messages that wait for one slow participant before it fails.
+    /// The most bytes of reliable messages that wait for one slow participant. It does not get further ones.
     pub data_backlog_bytes: usize,
 }
 

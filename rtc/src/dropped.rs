@@ -33,11 +33,13 @@ pub enum DropReason {
     NoSource,
     /// The queue of a recorder is full.
     RecorderFull,
+    /// It is a reliable message, and too many bytes of them wait for the receiver already.
+    DataBacklog,
 }
 
 impl DropReason {
     /// All of them, in their order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Stranger,
         Self::Malformed,
         Self::TooLarge,
@@ -53,6 +55,7 @@ impl DropReason {
         Self::MalformedRedundancy,
         Self::NoSource,
         Self::RecorderFull,
+        Self::DataBacklog,
     ];
 
     /// Its value of the label `reason` in the metrics.
@@ -74,6 +77,7 @@ impl DropReason {
             Self::MalformedRedundancy => "malformed_redundancy",
             Self::NoSource => "no_source",
             Self::RecorderFull => "recorder_full",
+            Self::DataBacklog => "data_backlog",
         }
     }
 }
@@ -111,7 +115,7 @@ mod tests {
             (0..=position).for_each(|_| drops.count(reason));
         }
         let counted: Vec<_> = drops.iter().map(|(_, packets)| packets).collect();
-        assert_eq!(counted, Vec::from_iter(1..=15));
+        assert_eq!(counted, Vec::from_iter(1..=16));
         let labels: std::collections::BTreeSet<_> = DropReason::ALL.map(DropReason::label).into();
         assert_eq!(labels.len(), DropReason::ALL.len());
     }

@@ -178,8 +178,6 @@ pub enum FailureReason {
     Silent,
     /// The client closed the connection, or DTLS failed.
     Closed,
-    /// More reliable messages are waiting for the participant than are kept.
-    DataBacklog,
     /// The worker has no capacity for the peer.
     Capacity,
     /// The client caused more commands than wait for a worker.

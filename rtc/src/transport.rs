@@ -23,7 +23,7 @@ use str0m::rtp::Ssrc;
 use str0m::stats::PeerStats;
 use str0m::{Input, Output, Rtc, RtcError};
 
-use crate::data::Backlog;
+use crate::data::{Backlog, HeldPackets};
 use crate::dropped::Drops;
 use crate::forward::{Capacity, LinkQuality, Stagnation};
 use crate::sdp;
@@ -126,6 +126,10 @@ pub struct Transport {
     pub channels: HashMap<String, ChannelId>,
     /// Reliable messages that wait for the client.
     pub backlog: Backlog,
+    /// The connections that have to catch up before further messages of this client are read.
+    pub awaited: Vec<TransportKey>,
+    /// The packets with these messages.
+    pub held: HeldPackets,
     /// The last statistics.
     pub stats: Option<PeerStats>,
     /// The estimated bandwidth to the client.
@@ -181,6 +185,8 @@ impl Transport {
             new_channels: Vec::new(),
             channels: HashMap::new(),
             backlog: Backlog::default(),
+            awaited: Vec::new(),
+            held: HeldPackets::default(),
             stats: None,
             estimate: None,
             capacity: Capacity::default(),

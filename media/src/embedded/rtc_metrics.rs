@@ -156,6 +156,7 @@ const WORKER_METRICS: &[WorkerMetric] = &[
             (DropReason::MalformedRedundancy.label(), |worker| worker.dropped(DropReason::MalformedRedundancy)),
             (DropReason::NoSource.label(), |worker| worker.dropped(DropReason::NoSource)),
             (DropReason::RecorderFull.label(), |worker| worker.dropped(DropReason::RecorderFull)),
+            (DropReason::DataBacklog.label(), |worker| worker.dropped(DropReason::DataBacklog)),
         ],
     },
     WorkerMetric {

@@ -43,6 +43,13 @@ impl Worker {
         let Some(key) = self.demux.by_source(datagram.source).or_else(|| self.bind_source(&datagram)) else {
             return self.note_drop(None, DropReason::Stranger);
         };
+        if !self.hold_packet(key, &datagram) {
+            self.receive(key, datagram);
+        }
+    }
+
+    /// Hands a datagram to the connection that it belongs to.
+    pub(super) fn receive(&mut self, key: TransportKey, datagram: Datagram<'_>) {
         let protocol = if datagram.source.is_tcp { Protocol::Tcp } else { Protocol::Udp };
         let Ok(packet) = Receive::new(protocol, datagram.source.address, datagram.destination, datagram.contents)
         else {

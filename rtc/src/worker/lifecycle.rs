@@ -141,6 +141,7 @@ impl Worker {
     fn remove_transport(&mut self, key: TransportKey) {
         self.end_handshake(key);
         let Some(mut transport) = self.transports.remove(key) else { return };
+        self.has_backlog_shrunk = true;
         for credentials in &transport.credentials {
             self.demux.remove_ufrag(&credentials.ufrag);
         }

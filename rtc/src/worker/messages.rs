@@ -7,7 +7,8 @@ use str0m::channel::ChannelId;
 use super::Worker;
 use crate::command::ServerMessage;
 use crate::data::{self, Message, Routed, Sender};
-use crate::event::{FailureReason, PeerEvent};
+use crate::dropped::DropReason;
+use crate::event::PeerEvent;
 use crate::transport::{PeerKey, TransportKey};
 
 impl Worker {
@@ -30,7 +31,7 @@ impl Worker {
         let room = peer.room;
         let sid = peer.info.sid.to_string();
         let receivers = self.rooms.get(room).map(|room| room.peers.clone()).unwrap_or_default();
-        self.deliver(receivers.into_iter().filter(|receiver| *receiver != key), kind, &routed);
+        self.deliver(receivers.into_iter().filter(|receiver| *receiver != key), kind, &routed, Some(from));
         if self.rooms.get(room).is_some_and(|room| room.reports_messages)
             && let Some(sent) = data::sent_message(kind, &routed)
         {
@@ -55,15 +56,26 @@ impl Worker {
         let routed = data::server_packet(message);
         let room = self.room_by_name.get(room).and_then(|key| self.rooms.get(*key));
         let receivers = room.map(|room| room.peers.clone()).unwrap_or_default();
-        self.deliver(receivers.into_iter(), kind, &routed);
+        self.deliver(receivers.into_iter(), kind, &routed, None);
     }
 
-    /// Sends a message to those of the participants that it is for and that may receive it.
-    fn deliver(&mut self, receivers: impl Iterator<Item = PeerKey>, kind: DataKind, routed: &Routed) {
+    /// Sends a message to those of the participants that it is for and that may receive it. The client that sent it has to wait for
+    /// those that do not keep up.
+    fn deliver(
+        &mut self,
+        receivers: impl Iterator<Item = PeerKey>,
+        kind: DataKind,
+        routed: &Routed,
+        from: Option<TransportKey>,
+    ) {
         for key in receivers {
             let Some(peer) = self.peers.get(key).filter(|peer| peer.info.permissions.can_subscribe) else { continue };
             if routed.to.include(peer.info.identity.as_str(), peer.info.sid.as_str()) {
+                let subscriber = peer.subscriber;
                 self.send_message(key, kind, &routed.message);
+                if let Some(from) = from {
+                    self.await_receiver(from, subscriber);
+                }
             }
         }
     }
@@ -76,7 +88,9 @@ impl Worker {
             // What does not fit is lost.
             transport.write_message(data::channel_of_kind(kind), message);
         } else {
-            transport.backlog.push(message.clone(), self.now);
+            if !transport.backlog.push(message.clone(), self.limits.data_backlog_bytes, self.now) {
+                return self.note_drop(Some(subscriber), DropReason::DataBacklog);
+            }
             self.send_backlog(subscriber);
         }
         self.touch(subscriber);
@@ -99,10 +113,8 @@ impl Worker {
             transport.backlog.pop();
             has_written = true;
         }
-        let (bytes, peer) = (transport.backlog.bytes(), transport.peer);
-        if bytes > self.limits.data_backlog_bytes {
-            self.fail_peer(peer, FailureReason::DataBacklog);
-        } else if has_written {
+        if has_written {
+            self.has_backlog_shrunk = true;
             self.touch(key);
         }
     }

@@ -5,6 +5,7 @@
 //! receivers' connections at once; `flush` drives each touched connection once.
 
 mod allocation;
+mod backpressure;
 mod demux;
 mod drive;
 mod dynacast;
@@ -79,6 +80,10 @@ pub struct Worker {
     renegotiate: Vec<PeerKey>,
     /// The tracks of which a layer has begun to send.
     revived: Vec<TrackKey>,
+    /// The connections of which packets are held.
+    held: Vec<TransportKey>,
+    /// Whether a receiver for which senders waited may have caught up.
+    has_backlog_shrunk: bool,
     counters: Counters,
     warnings: Warnings,
     outbox: Vec<Transmit>,
@@ -124,6 +129,8 @@ impl Worker {
             touched: VecDeque::new(),
             renegotiate: Vec::new(),
             revived: Vec::new(),
+            held: Vec::new(),
+            has_backlog_shrunk: false,
             counters: Counters::default(),
             warnings: warnings::new(),
             outbox: Vec::new(),
@@ -198,6 +205,7 @@ impl Worker {
             }
             match self.touched.pop_front() {
                 Some(key) => self.drive(key),
+                None if self.release_packets() => {}
                 None if self.renegotiate.is_empty() && self.revived.is_empty() => return false,
                 None => {}
             }

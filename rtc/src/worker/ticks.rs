@@ -29,7 +29,7 @@ pub struct Ticks {
 
 const SPEECH: Duration = Duration::from_millis(WINDOW_MILLISECONDS as u64);
 const SECOND: Duration = Duration::from_secs(1);
-/// How often a group of the participants has its turn. Each has one a second: silence, overdue answers, offers that are asked for
+/// How often a group of the participants has its turn. Each has one a second: silence, overdue answers, waiting messages, offers that are asked for
 /// again, layers, muted tracks. All at once, they would hold up packets for milliseconds.
 const FAST: Duration = Duration::from_millis(1000 / GROUPS);
 const QUALITY: Duration = Duration::from_secs(5);
@@ -101,6 +101,7 @@ impl Worker {
         for peer in self.peers_of(group..group + 1) {
             self.check_answer(peer);
             self.check_silence(peer);
+            self.judge_backlog(peer);
             self.ask_for_offer(peer);
             self.allocate(peer);
             self.introduce_muted(peer);

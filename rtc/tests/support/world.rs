@@ -24,6 +24,8 @@ pub const SERVER: &str = "192.0.2.1:7882";
 pub struct World {
     pub worker: Worker,
     pub now: Instant,
+    /// When the test began.
+    pub begun: Instant,
     pub clients: Vec<Client>,
     pub room_events: Vec<RoomEvent>,
     pub room: NamespacedRoom,
@@ -98,6 +100,7 @@ impl World {
         Self {
             worker: Worker::new(vec![candidate], &Config { limits, ..Config::default() }, now),
             now,
+            begun: now,
             clients: Vec::new(),
             room_events: Vec::new(),
             room: "prj_0123456789ab.room".parse().unwrap(),
@@ -144,6 +147,11 @@ impl World {
         let client = self.join(name, mode);
         self.run_until("the client is connected", |world| world.clients[client].events.contains(&PeerEvent::Connected));
         client
+    }
+
+    /// Cuts off the network of a client that stays in the room, or connects it again.
+    pub fn cut_off(&mut self, client: usize, is_cut_off: bool) {
+        self.clients[client].is_gone = is_cut_off;
     }
 
     fn connection(&mut self) -> Connection {

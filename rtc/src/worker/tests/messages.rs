@@ -15,7 +15,7 @@ use super::world::World;
 use crate::command::{Command, ConnectionMode, PeerCommand, ServerMessage};
 use crate::event::{PeerEvent, Receivers, SentMessage};
 
-fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
+pub fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
     let destination_identities = to.iter().map(|to| (*to).to_owned()).collect();
     let payload = [number.to_be_bytes().to_vec(), vec![1; size]].concat();
     let value = Some(Value::User(proto::UserPacket { payload, ..Default::default() }));
@@ -23,7 +23,7 @@ fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
 }
 
 /// The numbers of the messages that a client has received on a channel.
-fn numbers(world: &mut World, client: usize, label: &str) -> Vec<u32> {
+pub fn numbers(world: &mut World, client: usize, label: &str) -> Vec<u32> {
     let messages = world.receiver(client).messages.iter().filter(|(channel, _)| channel == label);
     let packets = messages.map(|(_, bytes)| proto::DataPacket::decode(bytes.as_slice()).unwrap());
     let numbers = packets.map(|packet| match packet.value {
@@ -39,7 +39,7 @@ fn send(world: &mut World, client: usize, label: &str, bytes: &[u8]) {
     world.settle();
 }
 
-fn world_with_channels(mode: crate::command::ConnectionMode, names: [&'static str; 3]) -> (World, [usize; 3]) {
+pub fn world_with_channels(mode: crate::command::ConnectionMode, names: [&'static str; 3]) -> (World, [usize; 3]) {
     let mut world = World::new();
     let clients = names.map(|name| {
         let client = world.join_connected(name, mode);

@@ -1,5 +1,6 @@
 //! The worker with clients in memory.
 
+mod backpressure;
 mod batches;
 mod candidates;
 #[path = "../../../tests/support/commands.rs"]

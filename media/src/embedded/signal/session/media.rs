@@ -89,7 +89,6 @@ impl Session {
             }
             FailureReason::Negotiation
             | FailureReason::AnswerTimeout
-            | FailureReason::DataBacklog
             | FailureReason::Capacity
             | FailureReason::TooManyCommands => self.reconnect(context),
         }
