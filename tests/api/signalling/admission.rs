@@ -1,8 +1,7 @@
-//! `/rtc`: WebRTC clients are admitted or turned away before their websocket is opened. Their media is tested elsewhere.
+//! Who is admitted, what a client gets then, and how a refusal looks.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,105 +11,10 @@ use prost::Message as _;
 use proto::signal_request::Message as SignalRequest;
 use proto::signal_response::Message as SignalResponse;
 use serde_json::json;
-use tungstenite::{HandshakeError, Message, WebSocket};
+use tungstenite::Message;
 
-use crate::frame::connections::assert_is_not_read_for_ever;
-use crate::support::{Request, Response, TestApp, WAIT_LIMIT, eventually};
-
-/// A websocket of a client.
-struct Client(WebSocket<Connection>);
-
-/// The connection of a client. One that the server has closed can still be read to its end: a write, such as the answer to a
-/// ping, does not fail then, because tungstenite would read nothing more.
-struct Connection(TcpStream);
-
-impl Read for Connection {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Write for Connection {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(bytes.len()),
-            written => written,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Client {
-    fn connect(app: &TestApp, path: &str) -> Result<Self, Box<tungstenite::Error>> {
-        let url = format!("{}{path}", app.api.replacen("http", "ws", 1));
-        let stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
-        stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
-        match tungstenite::client(url, Connection(stream)) {
-            Ok((socket, _)) => Ok(Self(socket)),
-            Err(HandshakeError::Failure(error)) => Err(Box::new(error)),
-            Err(HandshakeError::Interrupted(_)) => panic!("no answer"),
-        }
-    }
-
-    fn send(&mut self, message: SignalRequest) {
-        let frame = proto::SignalRequest { message: Some(message) }.encode_to_vec();
-        self.0.send(Message::binary(frame)).unwrap();
-    }
-
-    /// The next message; `None` once the websocket is closed.
-    fn next(&mut self) -> Option<SignalResponse> {
-        loop {
-            match self.0.read() {
-                Ok(Message::Binary(frame)) => return proto::SignalResponse::decode(frame).unwrap().message,
-                Ok(Message::Close(_)) | Err(_) => return None,
-                Ok(_) => {}
-            }
-        }
-    }
-
-    fn until<T>(&mut self, wanted: impl Fn(SignalResponse) -> Option<T>) -> T {
-        loop {
-            if let Some(found) = wanted(self.next().expect("a message")) {
-                return found;
-            }
-        }
-    }
-}
-
-fn query(token: &str) -> String {
-    format!("?access_token={token}&protocol=16&sdk=js")
-}
-
-fn status_of(error: &tungstenite::Error) -> u16 {
-    match error {
-        tungstenite::Error::Http(response) => response.status().as_u16(),
-        other => panic!("{other}"),
-    }
-}
-
-#[track_caller]
-fn assert_refused(response: &Response, status: u16, text: &str) {
-    let body = String::from_utf8_lossy(&response.body);
-    assert_eq!((response.status, response.headers["access-control-allow-origin"].as_str()), (status, "*"), "{body}");
-    assert!(body.contains(text), "{body}");
-}
-
-impl TestApp {
-    fn validate(&self, token: &str) -> Response {
-        self.get(&format!("/rtc/validate{}", query(token))).anonymous().send()
-    }
-
-    /// How many clients have exceeded a limit.
-    fn excesses(&self, limit: &str) -> u64 {
-        let metrics = self.admin("GET", "/metrics").send().text();
-        let name = format!("conclave_rtc_excesses_total{{limit=\"{limit}\"}} ");
-        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
-        line.expect("the metric is shown before there is one").parse().unwrap()
-    }
-}
+use super::client::{Client, assert_refused, query, status_of};
+use crate::support::{Request, TestApp, eventually};
 
 #[test]
 fn a_client_is_answered_and_leaves_without_a_session_while_its_media_is_not_connected() {
@@ -195,113 +99,6 @@ fn a_join_request_is_read_only_with_a_valid_token_and_refused_if_it_inflates_to_
         let query = format!("access_token={token}&join_request={}", join_request(3));
         assert_eq!(app.get(&format!("{path}/validate?{query}")).anonymous().send().status, 200);
     }
-}
-
-/// Returns an offer that the server answers: it disconnects a client whose offer it cannot read.
-fn data_channel_offer() -> String {
-    let fingerprint = ["00"; 32].join(":");
-    format!(
-        "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\n\
-         m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:abcd\r\n\
-         a=ice-pwd:0123456789012345678901\r\na=fingerprint:sha-256 {fingerprint}\r\na=setup:actpass\r\n\
-         a=mid:0\r\na=sctp-port:5000\r\na=max-message-size:262144\r\n"
-    )
-}
-
-/// Sends messages until the server closes the websocket. Returns why, as `leave` and the Close frame say.
-fn sent_until_closed(client: &mut Client, message: &SignalRequest) -> (proto::DisconnectReason, String) {
-    let frame = proto::SignalRequest { message: Some(message.clone()) }.encode_to_vec();
-    let mut reason = None;
-    let end = Instant::now() + WAIT_LIMIT;
-    while Instant::now() < end {
-        // The server may have closed it already, or be busy with what it has got.
-        let _ = client.0.send(Message::binary(frame.clone()));
-        client.0.get_ref().0.set_nonblocking(true).unwrap();
-        loop {
-            match client.0.read() {
-                Ok(Message::Binary(frame)) => {
-                    let message = proto::SignalResponse::decode(frame).unwrap().message;
-                    if let Some(SignalResponse::Leave(leave)) = message {
-                        assert_eq!(leave.action(), proto::leave_request::Action::Disconnect);
-                        reason = Some(leave.reason());
-                    }
-                }
-                Ok(Message::Close(Some(close))) => {
-                    assert_eq!(u16::from(close.code), 1_008);
-                    return (reason.expect("a leave before the end"), close.reason.to_string());
-                }
-                Ok(_) => {}
-                Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-    panic!("the server closes it");
-}
-
-#[test]
-fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counted() {
-    let app = TestApp::start_with_webrtc();
-    app.room("standup");
-    let mute = SignalRequest::Mute(proto::MuteTrackRequest { sid: "TR_1".into(), muted: true });
-    let offer = proto::SessionDescription { r#type: "offer".into(), sdp: data_channel_offer(), ..Default::default() };
-    let entries = vec![proto::TrackPermission::default(); 100_000];
-    let permission = proto::SubscriptionPermission { track_permissions: entries, ..Default::default() };
-    let name = "n".repeat(100_000);
-    for (message, limit, reason) in [
-        (mute, "changes", "too many changes a second"),
-        (SignalRequest::Offer(offer), "changes", "too many changes a second"),
-        (SignalRequest::Ping(1), "messages", "too many messages a second"),
-        (SignalRequest::SubscriptionPermission(permission), "message_size", "a message is too large"),
-        (
-            SignalRequest::AddTrack(proto::AddTrackRequest { name, ..Default::default() }),
-            "message_size",
-            "a message is too large",
-        ),
-    ] {
-        let count = || app.excesses(limit);
-        let (before, token) = (count(), app.token("standup", "mallory", "host"));
-        let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
-        let closed = sent_until_closed(&mut client, &message);
-        assert_eq!(closed, (proto::DisconnectReason::ParticipantRemoved, reason.to_owned()));
-        assert_eq!(count(), before + 1);
-    }
-    // Others are not concerned.
-    let token = app.token("standup", "alice", "host");
-    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
-    client.send(SignalRequest::Ping(1));
-    client.until(|response| matches!(response, SignalResponse::Pong(_)).then_some(()));
-}
-
-#[test]
-fn refusals_over_the_rate_are_sent_after_a_while_one_after_another_and_may_be_read_by_pages() {
-    let app = TestApp::start_with_webrtc();
-    let address = app.api.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
-    let begun = Instant::now();
-    // The rate allows 200 at once, whatever is wrong with them.
-    for path in ["/rtc/v1/validate?access_token=none", "/rtc"].iter().cycle().take(210) {
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
-    }
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answers = String::new();
-    stream.read_to_string(&mut answers).unwrap();
-    let count = |text: &str| answers.matches(text).count();
-    assert_eq!(["401", "404", "429", "200"].map(|status| count(&format!("HTTP/1.1 {status} "))), [100, 100, 10, 1]);
-    assert_eq!((count("access-control-allow-origin: *"), count("retry-after: 1\r\n")), (210, 10));
-    assert!(begun.elapsed() >= 10 * Duration::from_millis(100), "{:?}", begun.elapsed());
-}
-
-#[test]
-fn a_client_that_sends_on_after_the_end_of_its_session_is_closed() {
-    let app = TestApp::start_with_webrtc();
-    app.room("standup");
-    let path = format!("/rtc{}", query(&app.token("standup", "mallory", "host")));
-    let mut client = Client::connect(&app, &path).unwrap();
-    client.send(SignalRequest::Leave(proto::LeaveRequest::default()));
-    while client.next().is_some() {}
-    assert_is_not_read_for_ever(&client.0.get_ref().0, &[0; 0x1_0000]);
 }
 
 #[test]
@@ -403,17 +200,6 @@ fn a_join_whose_media_never_connects_is_aborted_after_a_minute() {
     let leave = client.until(|response| if let SignalResponse::Leave(leave) = response { Some(leave) } else { None });
     assert_eq!(leave.reason(), proto::DisconnectReason::JoinFailure);
     eventually(|| app.get("/v1/sessions").send().expect(200)["sessions"] == json!([]));
-}
-
-#[test]
-fn clients_of_one_address_that_connect_too_often_are_refused() {
-    let app = TestApp::start_with_webrtc();
-    let limited = (0..300).map(|_| app.validate("a")).find(|response| response.status == 429);
-    let limited = limited.expect("the burst is smaller");
-    assert_eq!(limited.headers["access-control-allow-origin"], "*");
-    assert!(limited.headers.contains_key("retry-after"));
-    app.advance(Duration::from_secs(60));
-    assert_eq!(app.validate("a").status, 401);
 }
 
 #[test]
