@@ -1,11 +1,12 @@
 //! How an operation is described: its parameters, bodies, examples and the schemas they need. `openapi` renders it.
 
+use conclave_model::ErrorCode;
 use conclave_model::page::PageRequest;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-use super::input::{BodyDoc, ParameterDocs};
+use super::input::{BodyDoc, ParameterDocs, pattern_code};
 
 /// The description of one operation.
 pub struct OperationDoc {
@@ -51,10 +52,37 @@ impl OperationDoc {
         Self { tag: "", summary: "", parameters, body, body_example: None, response: None, links: Vec::new() }
     }
 
+    /// The codes with which parameters and bodies are refused that do not parse; without those of the path if it has its own refusal.
+    #[must_use]
+    pub fn parse_errors(&self, with_path: bool) -> Vec<ErrorCode> {
+        let mut codes = Vec::new();
+        for parameter in self.parameters.iter().filter(|parameter| with_path || parameter["in"] != "path") {
+            codes.push(ErrorCode::InvalidRequest);
+            add_pattern_codes(parameter, &mut codes);
+        }
+        for (_, schema) in self.body.iter().flat_map(|body| &body.schemas) {
+            // A schema is data; writing it as JSON cannot fail.
+            add_pattern_codes(&serde_json::to_value(schema).unwrap_or_default(), &mut codes);
+        }
+        codes
+    }
+
     /// Every schema that the bodies refer to, by name.
     pub fn schemas(&self) -> impl Iterator<Item = &(String, RefOr<Schema>)> {
         let request = self.body.iter().flat_map(|body| &body.schemas);
         request.chain(self.response.iter().flat_map(|response| &response.schemas))
+    }
+}
+
+/// Adds the codes of the texts outside the patterns that a schema has.
+fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
+    match schema {
+        Value::Object(fields) => {
+            codes.extend(fields.get("pattern").and_then(Value::as_str).and_then(pattern_code));
+            fields.values().for_each(|inner| add_pattern_codes(inner, codes));
+        }
+        Value::Array(items) => items.iter().for_each(|inner| add_pattern_codes(inner, codes)),
+        _ => {}
     }
 }
 

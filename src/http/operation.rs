@@ -84,6 +84,7 @@ pub fn operation<H: Handler<I>, I: FromRequest>(
             feature: None,
             success: H::Success::STATUSES,
             errors: &[],
+            parse_errors: Vec::new(),
             takes_body,
         },
         doc: OperationDoc::new(parameters, body),
@@ -131,7 +132,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
         self
     }
 
-    /// The error codes of its own.
+    /// The error codes of its own: those of its handler, and of a service that it asks.
     #[must_use]
     pub fn errors(mut self, codes: &'static [ErrorCode]) -> Self {
         self.spec.errors = codes;
@@ -220,6 +221,7 @@ impl<H: Handler<I>, I: FromRequest> Declaration<H, I> {
     #[must_use]
     pub fn build(mut self) -> Operation {
         self.doc.response = H::Success::describe(self.response_example);
+        self.spec.parse_errors = self.doc.parse_errors(self.typed.malformed_path.is_none());
         Operation { spec: self.spec, doc: self.doc, endpoint: Box::new(self.typed) }
     }
 }

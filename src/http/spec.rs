@@ -85,8 +85,10 @@ pub struct OperationSpec {
     pub feature: Option<Feature>,
     /// The statuses of success.
     pub success: &'static [u16],
-    /// Its own error codes; those that every operation has are added by [`OperationSpec::error_codes`].
+    /// Its own error codes; [`OperationSpec::error_codes`] adds those that follow from the rest of the declaration.
     pub errors: &'static [ErrorCode],
+    /// The codes with which parameters and bodies are refused that do not parse.
+    pub parse_errors: Vec<ErrorCode>,
     /// Whether it takes a body.
     pub takes_body: bool,
 }
@@ -116,7 +118,7 @@ impl OperationSpec {
         }
     }
 
-    /// Every code the operation is described with, by status: its own, and those that every operation of its kind has.
+    /// Every code the operation is described with, by status: its own, and those of the checks that it declares.
     #[must_use]
     pub fn error_codes(&self) -> Vec<ErrorCode> {
         let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];
@@ -132,8 +134,15 @@ impl OperationSpec {
         if self.idempotent {
             codes.push(ErrorCode::IdempotencyKeyReuse);
         }
+        if self.starts_work {
+            codes.extend([ErrorCode::QuotaExceeded, ErrorCode::InsufficientBalance]);
+        }
+        if self.feature.is_some() {
+            codes.push(ErrorCode::FeatureNotInPlan);
+        }
         codes.extend(self.errors);
-        // An operation that lists a 400 refuses unknown query parameters, too.
+        codes.extend(&self.parse_errors);
+        // An operation with a 400 refuses unknown query parameters, too.
         if codes.iter().any(|code| code.status() == 400) {
             codes.push(ErrorCode::InvalidRequest);
         }

@@ -6,19 +6,33 @@ use conclave_model::ids::ParseIdError;
 use conclave_model::{ErrorCode, Identity, Problem, RoomName};
 use serde::de;
 
-/// A refusal of a value, by the message of the error that its type gave. A room name and an identity outside their patterns
-/// have error codes of their own, wherever they are sent; serde passes on an error's text alone, so the text says
-/// which it was.
+/// The code with which a text outside a pattern is refused, wherever it is sent, and what is allowed.
+fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
+    match pattern {
+        RoomName::PATTERN => {
+            Some((ErrorCode::InvalidRoomName, "a room name has 1 to 128 characters out of a-z, A-Z, 0-9, _ and -"))
+        }
+        Identity::PATTERN => Some((
+            ErrorCode::InvalidIdentity,
+            "an identity has 1 to 128 characters out of a-z, A-Z, 0-9, _, ., @ and -",
+        )),
+        _ => None,
+    }
+}
+
+/// The error code of texts outside a pattern, if they have one of their own.
+#[must_use]
+pub fn pattern_code(pattern: &str) -> Option<ErrorCode> {
+    pattern_refusal(pattern).map(|(code, _)| code)
+}
+
+/// A refusal of a value, by the message of the error that its type gave: serde passes on an error's text alone, so the text says
+/// which pattern it was.
 pub(super) fn refusal(message: String) -> Problem {
-    let is = |pattern: &'static str| message == ParseIdError { pattern }.to_string();
-    if is(RoomName::PATTERN) {
-        let message = "a room name has 1 to 128 characters out of a-z, A-Z, 0-9, _ and -";
-        Problem::new(ErrorCode::InvalidRoomName, message)
-    } else if is(Identity::PATTERN) {
-        let message = "an identity has 1 to 128 characters out of a-z, A-Z, 0-9, _, ., @ and -";
-        Problem::new(ErrorCode::InvalidIdentity, message)
-    } else {
-        Problem::new(ErrorCode::InvalidRequest, message)
+    let is_of = |pattern: &&'static str| message == ParseIdError { pattern }.to_string();
+    match [RoomName::PATTERN, Identity::PATTERN].into_iter().find(is_of).and_then(pattern_refusal) {
+        Some((code, allowed)) => Problem::new(code, allowed),
+        None => Problem::new(ErrorCode::InvalidRequest, message),
     }
 }
 

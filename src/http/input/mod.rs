@@ -14,7 +14,7 @@ pub mod query;
 pub use base64::Base64Bytes;
 pub use body::{AnyBody, Checked, FromBody, NoBody, OptionalBody, Validate};
 pub use describe::{BodyDoc, ParameterDocs};
-pub use error::refusal_at;
+pub use error::{pattern_code, refusal_at};
 pub use query::{AnyQuery, FromQuery, Paged};
 
 use std::fmt::Display;

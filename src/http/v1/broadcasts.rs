@@ -105,12 +105,8 @@ pub fn operations() -> Vec<Operation> {
             .starts_work()
             .feature(Feature::Streaming)
             .errors(&[
-                ErrorCode::InvalidRoomName,
                 ErrorCode::InvalidUrl,
                 ErrorCode::BlockedUrl,
-                ErrorCode::QuotaExceeded,
-                ErrorCode::InsufficientBalance,
-                ErrorCode::FeatureNotInPlan,
                 ErrorCode::RoomNotFound,
                 ErrorCode::TemplateNotFound,
                 ErrorCode::DestinationNotFound,
@@ -124,12 +120,11 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/broadcasts", "list_broadcasts", egress::list::<Broadcast>)
             .about("broadcasts", "List the project's broadcasts, newest first")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
             .build(),
         operation(Method::Get, "/v1/broadcasts/{egress_id}", "get_broadcast", egress::get::<Broadcast>)
             .about("broadcasts", "Read a broadcast; while it runs, the media plane is asked for its status")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
+            .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
             .build(),
         operation(Method::Post, "/v1/broadcasts/{egress_id}/stop", "stop_broadcast", egress::stop::<Broadcast>)
             .about("broadcasts", "Stop a broadcast")
@@ -137,7 +132,7 @@ pub fn operations() -> Vec<Operation> {
             .room_token(&[Permission::Broadcast])
             .replay_check(egress::check_stop_replay::<Broadcast>)
             .idempotent()
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
+            .errors(&[ErrorCode::BroadcastNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
 }

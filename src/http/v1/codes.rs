@@ -149,7 +149,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/rooms/{name}/codes", "list_codes", list)
             .about("codes", "List a room's codes, newest first, those that cannot be used any more too")
             .responds(example("abcd-****-****"))
-            .errors(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound])
+            .errors(&[ErrorCode::RoomNotFound])
             .build(),
         operation(Method::Post, "/v1/rooms/{name}/codes", "create_code", create)
             .about("codes", "Create a room code; the answer shows it whole, this once")
@@ -159,13 +159,7 @@ pub fn operations() -> Vec<Operation> {
             .links(&["exchange_code", "disable_code"], &[("code", "$response.body#/code")])
             .idempotent()
             .secret_response()
-            .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
-                ErrorCode::RoomNotFound,
-                ErrorCode::TemplateNotFound,
-                ErrorCode::RoleNotFound,
-            ])
+            .errors(&[ErrorCode::RoomNotFound, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound])
             .build(),
         operation(Method::Delete, "/v1/codes/{code}", "disable_code", disable)
             .about("codes", "Disable a room code; tokens it has given stay valid")
@@ -181,7 +175,6 @@ pub fn operations() -> Vec<Operation> {
             .malformed_path(Problem::code_not_found)
             .secret_response()
             .errors(&[
-                ErrorCode::InvalidIdentity,
                 ErrorCode::QuotaExceeded,
                 ErrorCode::InsufficientBalance,
                 ErrorCode::CodeNotFound,

@@ -146,12 +146,12 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, LIST_PATH, "list_destinations", list)
             .about("destinations", "List a template's destinations")
             .responds(json!({"destinations": [example()]}))
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
+            .errors(&[ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Get, PATH, "get_destination", get)
             .about("destinations", "Read a destination, without its secrets")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound])
+            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound])
             .build(),
         operation(Method::Patch, PATH, "update_destination", update)
             .about("destinations", "Replace a destination's configuration; credentials left out are kept")
@@ -170,12 +170,7 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Delete, PATH, "delete_destination", delete)
             .about("destinations", "Delete a destination that nothing runs against")
-            .errors(&[
-                ErrorCode::InvalidRequest,
-                ErrorCode::TemplateNotFound,
-                ErrorCode::DestinationNotFound,
-                ErrorCode::DestinationInUse,
-            ])
+            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::DestinationNotFound, ErrorCode::DestinationInUse])
             .build(),
     ]
 }

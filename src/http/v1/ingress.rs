@@ -168,11 +168,6 @@ pub fn operations() -> Vec<Operation> {
             .starts_work()
             .feature(Feature::Streaming)
             .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
-                ErrorCode::QuotaExceeded,
-                ErrorCode::InsufficientBalance,
-                ErrorCode::FeatureNotInPlan,
                 ErrorCode::RoomNotFound,
                 ErrorCode::RoomEnded,
                 ErrorCode::IngressExists,
@@ -183,16 +178,15 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/ingress", "list_ingresses", list)
             .about("ingress", "List endpoints, newest first, deleted ones too")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
             .build(),
         operation(Method::Get, "/v1/ingress/{ingress_id}", "get_ingress", get)
             .about("ingress", "Read an endpoint; the media plane is asked for its status")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
+            .errors(&[ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
             .build(),
         operation(Method::Delete, "/v1/ingress/{ingress_id}", "delete_ingress", delete)
             .about("ingress", "Delete an endpoint; its stream key is invalid at once")
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
+            .errors(&[ErrorCode::IngressNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
 }

@@ -73,13 +73,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Delete, "/v1/rooms/{name}/participants/{identity}", "remove_participant", remove)
             .about("participants", "Disconnect a participant; the token stays valid")
             .room_token(&[Permission::RemoveOthers])
-            .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
-                ErrorCode::RoomNotFound,
-                ErrorCode::ParticipantNotFound,
-                ErrorCode::MediaUnavailable,
-            ])
+            .errors(&[ErrorCode::RoomNotFound, ErrorCode::ParticipantNotFound, ErrorCode::MediaUnavailable])
             .build(),
         operation(Method::Post, "/v1/rooms/{name}/participants/{identity}/mute", "mute_track", mute)
             .about("participants", "Mute or unmute a participant's track")
@@ -90,8 +84,6 @@ pub fn operations() -> Vec<Operation> {
             })
             .idempotent()
             .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
                 ErrorCode::RoomNotFound,
                 ErrorCode::ParticipantNotFound,
                 ErrorCode::TrackNotFound,
@@ -106,12 +98,7 @@ pub fn operations() -> Vec<Operation> {
             .responds(json!({"sent": true, "bytes": 5}))
             .room_token(&[Permission::SendData])
             .idempotent()
-            .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
-                ErrorCode::RoomNotFound,
-                ErrorCode::MediaUnavailable,
-            ])
+            .errors(&[ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
 }

@@ -38,24 +38,12 @@ pub fn operations() -> Vec<Operation> {
                 &["get_participant", "remove_participant", "mute_track", "change_role"],
                 &[("name", "$request.path.name"), ("identity", "$response.body#/participants/0/identity")],
             )
-            .errors(&[
-                ErrorCode::InvalidRequest,
-                ErrorCode::InvalidRoomName,
-                ErrorCode::RoomNotFound,
-                ErrorCode::MediaUnavailable,
-            ])
+            .errors(&[ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
             .build(),
         operation(Method::Get, "/v1/rooms/{name}/participants/{identity}", "get_participant", get)
             .about("participants", "Read one participant")
             .responds(example())
-            .errors(&[
-                ErrorCode::InvalidRequest,
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
-                ErrorCode::RoomNotFound,
-                ErrorCode::ParticipantNotFound,
-                ErrorCode::MediaUnavailable,
-            ])
+            .errors(&[ErrorCode::RoomNotFound, ErrorCode::ParticipantNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
 }

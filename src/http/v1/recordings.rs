@@ -135,7 +135,7 @@ pub fn operations() -> Vec<Operation> {
         )
         .about("recordings", "List a room's recordings, newest first")
         .responds(example())
-        .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound])
+        .errors(&[ErrorCode::RoomNotFound])
         .build(),
         operation(Method::Post, "/v1/rooms/{name}/recordings", "start_recording", start)
             .about("recordings", "Start a recording")
@@ -148,12 +148,7 @@ pub fn operations() -> Vec<Operation> {
             .starts_work()
             .feature(Feature::Recording)
             .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
                 ErrorCode::InvalidFilepath,
-                ErrorCode::QuotaExceeded,
-                ErrorCode::InsufficientBalance,
-                ErrorCode::FeatureNotInPlan,
                 ErrorCode::RoomNotFound,
                 ErrorCode::TrackNotFound,
                 ErrorCode::TemplateNotFound,
@@ -168,12 +163,11 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/recordings", "list_recordings", egress::list::<Recording>)
             .about("recordings", "List the project's recordings, newest first")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName])
             .build(),
         operation(Method::Get, "/v1/recordings/{egress_id}", "get_recording", egress::get::<Recording>)
             .about("recordings", "Read a recording; while it runs, the media plane is asked for its status")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+            .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
             .build(),
         operation(Method::Post, "/v1/recordings/{egress_id}/stop", "stop_recording", egress::stop::<Recording>)
             .about("recordings", "Stop a recording; the file is final shortly after")
@@ -181,7 +175,7 @@ pub fn operations() -> Vec<Operation> {
             .room_token(&[Permission::Record])
             .replay_check(egress::check_stop_replay::<Recording>)
             .idempotent()
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
+            .errors(&[ErrorCode::RecordingNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
 }

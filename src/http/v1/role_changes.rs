@@ -128,8 +128,6 @@ pub fn operations() -> Vec<Operation> {
             .room_token(&[Permission::ChangeRole])
             .idempotent()
             .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
                 ErrorCode::RoomNotFound,
                 ErrorCode::ParticipantNotFound,
                 ErrorCode::TemplateNotFound,
@@ -140,7 +138,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/rooms/{name}/role-changes", "list_role_changes", list)
             .about("participants", "List a room's role changes, newest first")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity, ErrorCode::RoomNotFound])
+            .errors(&[ErrorCode::RoomNotFound])
             .build(),
     ]
 }

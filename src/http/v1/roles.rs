@@ -59,16 +59,11 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, PATH, "get_role", get)
             .about("roles", "Read a role")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound])
+            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound])
             .build(),
         operation(Method::Delete, PATH, "delete_role", delete)
             .about("roles", "Delete a role")
-            .errors(&[
-                ErrorCode::InvalidRequest,
-                ErrorCode::TemplateNotFound,
-                ErrorCode::RoleNotFound,
-                ErrorCode::RoleReferenced,
-            ])
+            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::RoleNotFound, ErrorCode::RoleReferenced])
             .build(),
     ]
 }

@@ -128,19 +128,11 @@ pub fn operations() -> Vec<Operation> {
             )
             .idempotent()
             .starts_work()
-            .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::QuotaExceeded,
-                ErrorCode::InsufficientBalance,
-                ErrorCode::RoomLimitReached,
-                ErrorCode::TemplateNotFound,
-                ErrorCode::RoomExists,
-            ])
+            .errors(&[ErrorCode::RoomLimitReached, ErrorCode::TemplateNotFound, ErrorCode::RoomExists])
             .build(),
         operation(Method::Get, "/v1/rooms", "list_rooms", list)
             .about("rooms", "List rooms, newest first, ended ones too")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Get, "/v1/rooms/{name}", "get_room", get)
             .about("rooms", "Read a room's record")
@@ -151,7 +143,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Delete, "/v1/rooms/{name}", "end_room", end)
             .about("rooms", "End a room and disconnect everyone")
             .room_token(&[Permission::EndRoom])
-            .errors(&[ErrorCode::InvalidRoomName, ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
+            .errors(&[ErrorCode::RoomNotFound, ErrorCode::MediaUnavailable])
             .build(),
     ]
 }

@@ -185,22 +185,16 @@ pub fn operations() -> Vec<Operation> {
             .about("sessions", "List sessions, newest first")
             .responds(example())
             .links(&["get_session"], &[("id", "$response.body#/sessions/0/id")])
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::InvalidRoomName, ErrorCode::InvalidIdentity])
             .build(),
         operation(Method::Get, "/v1/sessions/{id}", "get_session", get)
             .about("sessions", "Read a session with its tracks")
             .responds(detail_example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::SessionNotFound])
+            .errors(&[ErrorCode::SessionNotFound])
             .build(),
         operation(Method::Get, "/v1/rooms/{name}/sessions", "list_room_sessions", list_of_room)
             .about("sessions", "List a room's sessions, newest first")
             .responds(example())
-            .errors(&[
-                ErrorCode::InvalidRequest,
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
-                ErrorCode::RoomNotFound,
-            ])
+            .errors(&[ErrorCode::RoomNotFound])
             .build(),
     ]
 }

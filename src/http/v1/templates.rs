@@ -177,12 +177,11 @@ fn template_operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/templates", "list_templates", list)
             .about("templates", "List templates")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Get, "/v1/templates/{id}", "get_template", get)
             .about("templates", "Read a template")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
+            .errors(&[ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Patch, "/v1/templates/{id}", "update_template", update)
             .about("templates", "Change what is sent of a template")
@@ -192,12 +191,7 @@ fn template_operations() -> Vec<Operation> {
             .build(),
         operation(Method::Delete, "/v1/templates/{id}", "delete_template", delete)
             .about("templates", "Delete a template with its roles")
-            .errors(&[
-                ErrorCode::InvalidRequest,
-                ErrorCode::TemplateNotFound,
-                ErrorCode::TemplateInUse,
-                ErrorCode::TemplateIsDefault,
-            ])
+            .errors(&[ErrorCode::TemplateNotFound, ErrorCode::TemplateInUse, ErrorCode::TemplateIsDefault])
             .build(),
     ]
 }
@@ -207,7 +201,7 @@ fn settings_operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/templates/{id}/settings", "get_template_settings", get_settings)
             .about("templates", "Read a template's settings")
             .responds(settings_example())
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::TemplateNotFound])
+            .errors(&[ErrorCode::TemplateNotFound])
             .build(),
         operation(Method::Patch, "/v1/templates/{id}/settings", "update_template_settings", update_settings)
             .about("templates", "Set a template's region")

@@ -77,10 +77,6 @@ pub fn operations() -> Vec<Operation> {
             .secret_response()
             .starts_work()
             .errors(&[
-                ErrorCode::InvalidRoomName,
-                ErrorCode::InvalidIdentity,
-                ErrorCode::QuotaExceeded,
-                ErrorCode::InsufficientBalance,
                 ErrorCode::RoomNotFound,
                 ErrorCode::TemplateNotFound,
                 ErrorCode::RoleNotFound,

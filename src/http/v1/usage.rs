@@ -99,7 +99,7 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/usage", "get_usage", usage)
             .about("usage", "Read participant minutes by day")
             .responds(usage_example)
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::BillingUnavailable, ErrorCode::DatabaseUnavailable])
+            .errors(&[ErrorCode::BillingUnavailable, ErrorCode::DatabaseUnavailable])
             .build(),
         operation(Method::Get, "/v1/plan", "get_plan", plan)
             .about("usage", "Read the project's status under its plan")

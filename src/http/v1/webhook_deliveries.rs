@@ -110,13 +110,12 @@ pub fn operations() -> Vec<Operation> {
             .about("webhooks", "List deliveries, newest first")
             .responds(example())
             .links(&["retry_webhook_delivery"], &[("id", "$response.body#/webhook_deliveries/0/id")])
-            .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Post, "/v1/webhook-deliveries/{id}/retry", "retry_webhook_delivery", retry)
             .about("webhooks", "Queue a failed delivery again")
             .responds(example())
             .idempotent()
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable])
+            .errors(&[ErrorCode::DeliveryNotFound, ErrorCode::DeliveryNotRetryable])
             .build(),
     ]
 }

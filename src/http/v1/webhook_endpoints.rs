@@ -98,7 +98,6 @@ pub fn operations() -> Vec<Operation> {
         operation(Method::Get, "/v1/webhook-endpoints", "list_webhook_endpoints", list)
             .about("webhooks", "List webhook endpoints")
             .responds(example())
-            .errors(&[ErrorCode::InvalidRequest])
             .build(),
         operation(Method::Post, "/v1/webhook-endpoints", "create_webhook_endpoint", create)
             .about("webhooks", "Register a webhook endpoint")
@@ -112,7 +111,7 @@ pub fn operations() -> Vec<Operation> {
             .build(),
         operation(Method::Delete, "/v1/webhook-endpoints/{id}", "delete_webhook_endpoint", delete)
             .about("webhooks", "Stop delivery to an endpoint; what is queued for it is dropped")
-            .errors(&[ErrorCode::InvalidRequest, ErrorCode::EndpointNotFound])
+            .errors(&[ErrorCode::EndpointNotFound])
             .build(),
     ]
 }
