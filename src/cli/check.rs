@@ -17,7 +17,8 @@ use super::output::print;
 use super::store::unregistered_metrics;
 use super::table;
 use crate::config::{
-    AcmeConfig, Config, ConfigError, EgressConfig, MediaCredentials, MediaKind, Plans, RtcConfig, SettingOrigins,
+    AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind, Plans, RtcConfig,
+    SettingOrigins,
 };
 use crate::data_dir::database_path;
 use crate::error::CliError;
@@ -58,14 +59,14 @@ impl PartResult {
 ///
 /// # Errors
 /// The configuration is invalid, or another part has failed.
-pub(super) fn run(config: Result<(Config, SettingOrigins), ConfigError>, data: &Path) -> Result<(), CliError> {
-    let loaded = config.and_then(|(config, origins)| {
+pub(super) fn run(loaded: Result<LoadedConfig, ConfigError>, data: &Path) -> Result<(), CliError> {
+    let checked = loaded.and_then(|LoadedConfig { config, origins }| {
         let plans = Plans::load(config.plans.file.as_deref())?;
         let readable = readable_secrets(&config, &origins)?;
         Ok((config, plans, readable))
     });
-    let (config, plans, readable) = match loaded {
-        Ok(loaded) => loaded,
+    let (config, plans, readable) = match checked {
+        Ok(checked) => checked,
         Err(error) => {
             show(&[PartResult { part: "configuration", verdict: Verdict::Failure(error.to_string()) }])?;
             return Err(error.into());

@@ -25,7 +25,7 @@ pub use keys::KeyCommand;
 pub use output::OutputFormat;
 pub use projects::{EnvironmentArg, ProjectArgs, ProjectCommand};
 
-use crate::config::{Config, ConfigError, Mode, SettingOrigins, Sources};
+use crate::config::{ConfigError, LoadedConfig, Mode, Sources};
 use crate::error::CliError;
 use crate::{http, server};
 
@@ -117,8 +117,8 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
     let sources = || Sources::from_process(Mode::Serve, file);
     let config = || sources().load();
     match command {
-        Command::Dev(at) => server::run(Mode::Dev, load_with_origins(Mode::Dev, file, at)?, data),
-        Command::Serve(at) => server::run(Mode::Serve, load_with_origins(Mode::Serve, file, at)?, data),
+        Command::Dev(at) => server::run(Mode::Dev, load_for(Mode::Dev, file, at)?, data),
+        Command::Serve(at) => server::run(Mode::Serve, load_for(Mode::Serve, file, at)?, data),
         Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
         Command::Project(command) => projects::run(command, &config()?, &data),
         Command::Key(command) => keys::run(command, &config()?, &data),
@@ -130,10 +130,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
     }
 }
 
-fn load_with_origins(
-    mode: Mode,
-    file: Option<&Path>,
-    Addresses { listen, admin }: Addresses,
-) -> Result<(Config, SettingOrigins), ConfigError> {
+fn load_for(mode: Mode, file: Option<&Path>, at: Addresses) -> Result<LoadedConfig, ConfigError> {
+    let Addresses { listen, admin } = at;
     Sources { listen, admin, ..Sources::from_process(mode, file) }.load_with_origins()
 }

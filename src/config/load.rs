@@ -39,6 +39,15 @@ struct File {
     table: toml::Table,
 }
 
+/// The settings, and where they came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedConfig {
+    /// The effective settings.
+    pub config: Config,
+    /// Where those that are not defaults came from.
+    pub origins: SettingOrigins,
+}
+
 impl Sources {
     /// Returns the file and the process's environment as sources.
     #[must_use]
@@ -53,14 +62,14 @@ impl Sources {
     /// # Errors
     /// A setting is unknown, has the wrong type, is out of range or contradicts another one. Only the first is reported.
     pub fn load(&self) -> Result<Config, ConfigError> {
-        self.load_with_origins().map(|(config, _)| config)
+        self.load_with_origins().map(|loaded| loaded.config)
     }
 
     /// Like [`Sources::load`], and says where the settings came from.
     ///
     /// # Errors
     /// Those of [`Sources::load`].
-    pub fn load_with_origins(&self) -> Result<(Config, SettingOrigins), ConfigError> {
+    pub fn load_with_origins(&self) -> Result<LoadedConfig, ConfigError> {
         let defaults = Config::defaults(self.mode);
         let schema = schema(&defaults)?;
         let environment = EnvironmentLayer::parse(&self.environment, &schema)?;
@@ -80,7 +89,7 @@ impl Sources {
         config.admin.listen = self.admin.unwrap_or(config.admin.listen);
         config.validate().map_err(with_origin)?;
         let origins = self.origins(&schema, &environment, file.as_ref());
-        Ok((config, origins))
+        Ok(LoadedConfig { config, origins })
     }
 
     /// Where each setting came from that is not a default.

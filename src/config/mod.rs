@@ -32,7 +32,7 @@ pub use egress::EgressConfig;
 pub use error::ConfigError;
 pub use host::HostName;
 pub use http::{AdminConfig, HttpConfig, LimitsConfig, Origin};
-pub use load::{DEFAULT_FILE, Sources};
+pub use load::{DEFAULT_FILE, LoadedConfig, Sources};
 pub use media::{MediaConfig, MediaKind};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{DEFAULT_PLAN, Plans};

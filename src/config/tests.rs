@@ -327,7 +327,7 @@ fn each_setting_says_where_it_came_from_and_shows_no_secret() {
     let (_dir, file) = file("[webhooks]\ntick = '7s'\ntimeout = '8s'\n[billing]\nurl = 'http://me:hush@127.0.0.1'\n");
     let environment = [("CONCLAVE_WEBHOOKS__TIMEOUT", "9s"), ("CONCLAVE_ADMIN__TOKEN", "hush-hush-hush-hush")];
     let sources = Sources { listen: "127.0.0.1:0".parse().ok(), ..sources(Some(&file), &environment) };
-    let (config, origins) = sources.load_with_origins().unwrap();
+    let LoadedConfig { config, origins } = sources.load_with_origins().unwrap();
     let report = origins.report(&config).unwrap();
     let shown = |name: &str| {
         let setting = report.iter().find(|setting| setting.name == name).unwrap();

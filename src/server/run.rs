@@ -8,7 +8,7 @@ use conclave_model::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Server, ServerOptions, descriptors};
-use crate::config::{Config, Mode, SettingOrigins};
+use crate::config::{LoadedConfig, Mode};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
@@ -16,7 +16,7 @@ use crate::runtime::run_in_system;
 ///
 /// # Errors
 /// The server could not start, or could not go on.
-pub fn run(mode: Mode, (config, origins): (Config, SettingOrigins), data: PathBuf) -> Result<(), CliError> {
+pub fn run(mode: Mode, LoadedConfig { config, origins }: LoadedConfig, data: PathBuf) -> Result<(), CliError> {
     descriptors::raise_limit();
     let options = ServerOptions { config, origins, mode, data, clock: Clock::system() };
     run_in_system(async {
