@@ -38,11 +38,18 @@ pub enum Unplayable {
     Codec,
 }
 
+/// A video message of an encoder.
+#[derive(Debug, Clone)]
+struct VideoMessage {
+    time: MediaTime,
+    body: Vec<u8>,
+}
+
 /// How the video of a stream reaches receivers.
 #[derive(Debug)]
 enum Video {
     /// It is not known yet. Holds the messages since the first key frame.
-    Unknown(Vec<(MediaTime, Vec<u8>)>),
+    Unknown(Vec<VideoMessage>),
     /// As it is.
     Passes,
     /// By the transcoder, from the next key frame on, since B pictures have begun late.
@@ -57,7 +64,7 @@ pub struct MediaStream {
     timeline: Timeline,
     parameters: Option<AvcParameters>,
     /// The message with the parameters, for a transcoder that is started later.
-    video_header: Option<(MediaTime, Vec<u8>)>,
+    video_header: Option<VideoMessage>,
     video: Video,
     unplayable: Option<Unplayable>,
 }
@@ -100,28 +107,28 @@ impl MediaStream {
 
     /// Handles a video message.
     pub fn video(&mut self, timestamp: u32, body: Vec<u8>, now: Instant) -> Vec<Action> {
-        let time = self.timeline.message(timestamp, now);
-        match flv::read_video(&body) {
+        let message = VideoMessage { time: self.timeline.message(timestamp, now), body };
+        match flv::read_video(&message.body) {
             Some(VideoTag::Parameters(parameters)) => {
                 self.parameters = Some(parameters);
-                self.video_header = Some((time, body.clone()));
-                if matches!(self.video, Video::IsTranscoded) { vec![transcode((time, body))] } else { Vec::new() }
+                self.video_header = Some(message.clone());
+                if matches!(self.video, Video::IsTranscoded) { vec![message.transcode()] } else { Vec::new() }
             }
             Some(VideoTag::Frame { units, .. }) => {
                 let Some(parameters) = &self.parameters else { return Vec::new() };
                 let kind = FrameKind::new(units, parameters.length_size);
-                self.frame(kind, (time, body))
+                self.frame(kind, message)
             }
             Some(VideoTag::OtherCodec(_)) => {
                 self.unplayable = Some(Unplayable::Codec);
                 self.video = Video::IsTranscoded;
-                vec![transcode((time, body))]
+                vec![message.transcode()]
             }
             Some(VideoTag::Nothing) | None => Vec::new(),
         }
     }
 
-    fn frame(&mut self, kind: FrameKind, message: (MediaTime, Vec<u8>)) -> Vec<Action> {
+    fn frame(&mut self, kind: FrameKind, message: VideoMessage) -> Vec<Action> {
         if kind.has_b_slice && self.unplayable.is_none() {
             self.unplayable = Some(Unplayable::BPictures);
             if let Video::Passes = self.video {
@@ -140,9 +147,9 @@ impl MediaStream {
             Video::AwaitsKeyFrame if !kind.is_key => Vec::new(),
             Video::AwaitsKeyFrame => {
                 self.video = Video::IsTranscoded;
-                self.video_header.clone().into_iter().chain([message]).map(transcode).collect()
+                self.video_header.clone().into_iter().chain([message]).map(VideoMessage::transcode).collect()
             }
-            Video::IsTranscoded => vec![transcode(message)],
+            Video::IsTranscoded => vec![message.transcode()],
         }
     }
 
@@ -158,21 +165,23 @@ impl MediaStream {
         let seen = std::mem::take(seen);
         if self.unplayable.is_some() {
             self.video = Video::IsTranscoded;
-            self.video_header.clone().into_iter().chain(seen).map(transcode).collect()
+            self.video_header.clone().into_iter().chain(seen).map(VideoMessage::transcode).collect()
         } else {
             self.video = Video::Passes;
             seen.iter().map(|message| self.send(message)).collect()
         }
     }
 
-    fn send(&self, (time, body): &(MediaTime, Vec<u8>)) -> Action {
+    fn send(&self, VideoMessage { time, body }: &VideoMessage) -> Action {
         Action::Send(self.parameters.as_ref().map_or_else(Vec::new, |parameters| packets(parameters, *time, body)))
     }
 }
 
-/// A video message that a transcoder gets.
-fn transcode((time, body): (MediaTime, Vec<u8>)) -> Action {
-    Action::Transcode(Medium::Video, time, body)
+impl VideoMessage {
+    /// Gives the message to a transcoder.
+    fn transcode(self) -> Action {
+        Action::Transcode(Medium::Video, self.time, self.body)
+    }
 }
 
 /// Returns the packets of a frame. A key frame comes with its parameters.
