@@ -1,5 +1,7 @@
 //! A participant on the embedded plane.
 
+use std::time::Duration;
+
 use conclave_model::event::{ParticipantRef, TrackSummary};
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
@@ -10,7 +12,10 @@ use super::error::MachineError;
 use super::inbox::{Inbox, InboxEntry};
 use super::publish::check_track;
 use crate::port::RoleGrant;
-use crate::token::{Claims, Grants, RoomConfig};
+use crate::token::{Claims, Grants, RoomConfig, SignedToken, TokenError, TokenSigner};
+
+/// Least lifetime of a refreshed token.
+const REFRESHED_LIFETIME: Duration = Duration::from_secs(600);
 
 /// One join of a participant: what others see of it, what it may do, and what it has received.
 #[derive(Debug)]
@@ -211,6 +216,12 @@ impl LocalParticipant {
             expires_at: self.expires_at,
         }
     }
+
+    /// Signs the claims that it has now, valid for ten minutes or as long as its token is.
+    pub fn refreshed_token(&self, signer: &TokenSigner, now: Timestamp) -> Result<SignedToken, TokenError> {
+        let claims = self.claims();
+        signer.refresh(&claims, token_expiry(&claims, true, now), now)
+    }
 }
 
 /// What the sandbox shows of a participant.
@@ -226,4 +237,9 @@ impl From<&LocalParticipant> for ShownParticipant {
     fn from(local: &LocalParticipant) -> Self {
         Self { participant: local.participant.clone(), claims: local.claims(), inbox: local.inbox.entries() }
     }
+}
+
+/// Returns the expiry of a client's token, which is extended while the participant is connected.
+pub(super) fn token_expiry(claims: &Claims, is_connected: bool, now: Timestamp) -> Timestamp {
+    if is_connected { claims.expires_at.max(now.after(REFRESHED_LIFETIME)) } else { claims.expires_at }
 }

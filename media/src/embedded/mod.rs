@@ -44,7 +44,6 @@ mod members;
 mod plane;
 mod publish;
 mod recently_left;
-mod refresh;
 mod room;
 mod rtc_metrics;
 mod rtmp;

@@ -16,12 +16,11 @@ use conclave_model::{
 use super::common::Owned;
 use super::error::MachineError;
 use super::inbox::InboxEntry;
-use super::local_participant::ShownParticipant;
+use super::local_participant::{ShownParticipant, token_expiry};
 use super::machine::Machine;
 use super::machine::ingress::EncoderConnection;
 use super::plane::{EmbeddedPlane, Inner, await_answers};
 use super::publish::NewTrack;
-use super::refresh::token_expiry;
 use super::room::Room;
 use crate::port::{ReportAnswer, ReportError};
 use crate::redact::redact_urls;

@@ -29,7 +29,6 @@ use self::simulate::ClosedResume;
 use super::join::JoinParameters;
 use super::messages;
 use crate::embedded::machine::Machine;
-use crate::embedded::refresh::refreshed_token;
 use crate::embedded::turn::TurnServers;
 use crate::embedded::wire::participant_info;
 use crate::token::TokenSigner;
@@ -221,7 +220,7 @@ impl Session {
         self.refresh_at = context.machine.reading() + REFRESH_INTERVAL;
         let Ok(local) = context.machine.present(&self.sid) else { return };
         // Signing fails for no token that is known.
-        if let Ok(refreshed) = refreshed_token(context.signer, local, context.now) {
+        if let Ok(refreshed) = local.refreshed_token(context.signer, context.now) {
             self.send(Message::RefreshToken(refreshed.token.reveal().to_owned()));
         }
     }

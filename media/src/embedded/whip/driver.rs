@@ -13,9 +13,8 @@ use tokio::time::timeout;
 
 use super::WhipAnswer;
 use super::fragment;
-use super::refusal::WhipPatchError;
 use super::registry::{Request, Restarted, WhipSessionName};
-use super::session::{Patched, WhipPatch, WhipSession, announced_tracks};
+use super::session::{Patched, WhipPatch, WhipPatchError, WhipSession, announced_tracks};
 use crate::embedded::common::Owned;
 use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::error::MachineError;

@@ -9,14 +9,12 @@
 
 mod driver;
 mod fragment;
-mod refusal;
 mod registry;
 mod session;
 
-pub use refusal::WhipPatchError;
 pub(super) use registry::WhipSessions;
 pub use registry::{Restarted as WhipRestart, WhipSessionName};
-pub use session::WhipPatch;
+pub use session::{WhipPatch, WhipPatchError};
 
 /// What reads descriptions and fragments: for fuzzing.
 #[cfg(feature = "fuzzing")]

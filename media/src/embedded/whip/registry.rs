@@ -9,8 +9,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
-use super::refusal::WhipPatchError;
-use super::session::WhipPatch;
+use super::session::{WhipPatch, WhipPatchError};
 
 /// Number of requests that wait for a session.
 const CAPACITY: usize = 16;

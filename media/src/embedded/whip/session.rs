@@ -11,7 +11,6 @@ use livekit_protocol as proto;
 use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodec};
 
 use super::fragment::{self, IceCredentials};
-use super::refusal::WhipPatchError;
 use crate::embedded::announcement::MediaSection;
 use crate::embedded::effect::{ClientNotice, DisconnectCause};
 use crate::embedded::encoder_refusal::EncoderRefusal;
@@ -40,6 +39,26 @@ pub(super) enum Patched {
     Accepted,
     /// ICE restarts. The answer comes from the media worker.
     Restarting,
+}
+
+/// Why a change of a session's ICE parameters is refused (RFC 9725, section 4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WhipPatchError {
+    /// There is no such session, or it is over: 404.
+    #[error("no such session")]
+    NoSession,
+    /// The request names no entity tag: 428.
+    #[error("the request must name the entity tag of the ICE session in If-Match, or * to restart ICE")]
+    NoCondition,
+    /// The request is about earlier ICE credentials: 412.
+    #[error("ICE was restarted: the entity tag is not that of the session now")]
+    Stale,
+    /// The body is no fragment with ICE credentials: 400.
+    #[error("{0}")]
+    BadFragment(&'static str),
+    /// The media worker did not answer: 503.
+    #[error("the media worker did not answer")]
+    Unavailable,
 }
 
 /// The WHIP session of one encoder.
