@@ -14,7 +14,7 @@ use crate::matroska::{Block, Reader, Writer};
 use crate::places::Place;
 use crate::process::Process;
 use crate::rtp::{Frame, MAX_PIXELS};
-use crate::source::header;
+use crate::track_header::header;
 
 /// Frames that wait for a decoder.
 const QUEUE: usize = 128;

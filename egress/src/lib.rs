@@ -27,9 +27,9 @@ mod rtmp;
 mod rtp;
 mod settings;
 mod sink;
-mod source;
 mod stopping;
 mod target;
+mod track_header;
 mod transcoders;
 
 /// What reads packets and the output of ffmpeg, without processes: for fuzzing.
@@ -38,7 +38,7 @@ pub mod machine {
     pub use crate::flv::{FILE_HEADER_BYTES, Splitter, Tag, TagKind};
     pub use crate::matroska::{Block, Reader, Track, TrackKind, Writer};
     pub use crate::rtp::{Frame, PublisherClock, TrackReader, decoder_configuration, opus_duration};
-    pub use crate::source::header;
+    pub use crate::track_header::header;
 }
 
 pub use engine::{Engine, Prepared, StartError};

@@ -18,7 +18,7 @@ use crate::matroska::Writer;
 use crate::output::OutputFile;
 use crate::process::{Process, SendError};
 use crate::rtp::{Frame, PublisherClock, SILENCE, TrackReader, opus_duration};
-use crate::source::header;
+use crate::track_header::header;
 
 /// How often ffmpeg is looked after.
 const INTERVAL: Duration = Duration::from_millis(250);

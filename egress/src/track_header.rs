@@ -1,4 +1,4 @@
-//! Tracks of rooms in Matroska.
+//! The headers of tracks in Matroska.
 
 use conclave_rtc::Codec;
 
