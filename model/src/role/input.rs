@@ -250,6 +250,8 @@ mod tests {
         assert_eq!(publish.allowed, [PublishKind::Screen, PublishKind::Data]);
         assert_eq!(publish.sources(), [TrackSource::ScreenShare, TrackSource::ScreenShareAudio]);
         assert!(publish.allows_media() && publish.allows_data());
+        let all = RoleInput::default().with_defaults(name()).unwrap().publish;
+        assert!(all.allows_media() && all.sources().is_empty(), "no list allows tracks without a source too");
         for (allowed, media, data) in
             [("[]", false, false), (r#"["data"]"#, false, true), (r#"["audio"]"#, true, false)]
         {

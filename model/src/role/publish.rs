@@ -98,9 +98,14 @@ impl RolePublish {
         self.allowed.contains(&PublishKind::Data)
     }
 
-    /// Returns the track sources of the allowed kinds.
+    /// Returns the track sources of the allowed kinds; none if all kinds of media are allowed, which LiveKit reads as every source. So
+    /// tracks without a source are allowed too, as LiveKit's SDKs for Python and Go publish them by default.
     #[must_use]
     pub fn sources(&self) -> Vec<TrackSource> {
+        const MEDIA: [PublishKind; 3] = [PublishKind::Audio, PublishKind::Video, PublishKind::Screen];
+        if MEDIA.iter().all(|kind| self.allowed.contains(kind)) {
+            return Vec::new();
+        }
         let of = |kind: &PublishKind| -> &'static [TrackSource] {
             match kind {
                 PublishKind::Audio => &[TrackSource::Microphone],

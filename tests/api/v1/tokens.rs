@@ -99,7 +99,8 @@ fn a_role_replaces_the_permissions_with_its_grants_and_attaches_its_attributes()
         "viewer": {
             "publish": {"allowed": ["data"], "max_kbps": 900}, "subscribe": {"to_roles": []}, "hidden": true
         },
-        "speaker": {"publish": {"allowed": ["audio", "screen"]}, "subscribe": {"to_roles": ["viewer"]}}
+        "speaker": {"publish": {"allowed": ["audio", "screen"]}, "subscribe": {"to_roles": ["viewer"]}},
+        "host": {}
     });
     room_on(&app, "a", &template(&app, "t", &roles));
     let claims = payload(&app, json!({"role": "viewer", "permissions": {"can_publish": true, "can_subscribe": true}}));
@@ -114,6 +115,9 @@ fn a_role_replaces_the_permissions_with_its_grants_and_attaches_its_attributes()
     assert_eq!(grants, [&json!(true), &json!(true), &json!(false)]);
     assert_eq!(video["canPublishSources"], json!(["microphone", "screen_share", "screen_share_audio"]));
     assert_eq!(claims["attributes"], json!({"svc.role": "speaker"}));
+
+    let claims = payload(&app, json!({"role": "host"}));
+    assert!(claims["video"].get("canPublishSources").is_none(), "all sources, and tracks without one: {claims}");
 }
 
 #[test]
