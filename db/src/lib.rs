@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  callers ──▶ Store ──▶ writer thread (group commit) ──▶ commit ──▶ CommitHook: actors are notified
-//!                  └───▶ readers (r2d2): point reads in place; lists and bulk reads on threads of their own
+//!                  └───▶ readers: point reads in place; lists and bulk reads (r2d2) on threads of their own
 //! ```
 //!
 //! Each record has a file with its SQL texts and the operations of [`Store`] on it. All of them read and write through `sql`, which

@@ -25,7 +25,6 @@ use super::commit_count::CommitCount;
 use crate::error::StoreError;
 use crate::snapshot::Snapshot;
 use crate::sql::Sql;
-use connection::open;
 pub use held_snapshot::SNAPSHOT_AGE;
 use lists::Lists;
 use point_reads::PointReads;
@@ -52,10 +51,10 @@ impl Readers {
         commits: CommitCount,
         waiting: &IntGauge,
     ) -> Result<Self, StoreError> {
-        let connections = open(path, point_readers + lists::THREADS + BULK_THREADS)?;
+        let connections = connection::open_pool(path, lists::THREADS + BULK_THREADS)?;
         let threads = |count| Threads::start(&connections, count, waiting.clone());
-        let (lists, bulk) = (Lists::new(threads(lists::THREADS)), threads(BULK_THREADS));
-        Ok(Self { point_reads: PointReads::new(connections, bulk.clone(), commits), lists, bulk })
+        let point_reads = PointReads::new(connection::manager(path), point_readers, commits);
+        Ok(Self { point_reads, lists: Lists::new(threads(lists::THREADS)), bulk: threads(BULK_THREADS) })
     }
 
     /// Runs a point read on the thread of the caller.

@@ -5,7 +5,7 @@ use prometheus::IntGauge;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::{Connections, Pooled, ReadConnection};
+use super::connection::{Connections, Pooled};
 use crate::error::StoreError;
 
 /// A handle to threads that share a queue.
@@ -18,9 +18,9 @@ pub(super) struct Threads {
 /// A read, boxed for the queue. It sends its result through its own channel.
 struct Job(Box<dyn Run>);
 
-trait Run: FnOnce(Result<&mut ReadConnection, StoreError>) + Send {}
+trait Run: FnOnce(Result<&Connection, StoreError>) + Send {}
 
-impl<F: FnOnce(Result<&mut ReadConnection, StoreError>) + Send> Run for F {}
+impl<F: FnOnce(Result<&Connection, StoreError>) + Send> Run for F {}
 
 impl Message for Job {
     type Result = ();
@@ -48,7 +48,7 @@ impl Handler<Job> for Thread {
 }
 
 impl Thread {
-    fn connection(&mut self) -> Result<&mut ReadConnection, StoreError> {
+    fn connection(&mut self) -> Result<&Connection, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connections.get().map_err(|error| StoreError::Unavailable(error.to_string()))?,
@@ -76,17 +76,12 @@ impl Threads {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.run_detached(move |connection| {
-            // The caller may have stopped waiting.
-            let _ = reply.send(connection.and_then(|connection| run(&connection.sqlite)));
-        });
-        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
-    }
-
-    /// Queues a read whose result is not awaited.
-    pub(super) fn run_detached(&self, run: impl FnOnce(Result<&mut ReadConnection, StoreError>) + Send + 'static) {
         self.waiting.inc();
         log::trace!("a read is handed to a thread");
-        self.queue.do_send(Job(Box::new(run)));
+        self.queue.do_send(Job(Box::new(move |connection| {
+            // The caller may have stopped waiting.
+            let _ = reply.send(connection.and_then(run));
+        })));
+        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }
 }
