@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use conclave_db::{CommitHook, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{CommitHook, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_model::Clock;
 
 use crate::config::{Config, MediaCredentials};
@@ -91,8 +91,8 @@ pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Sto
     let key_file = config.encryption.key_path(data);
     let vault = Vault::open(key_file.as_deref(), &media.api_secret)?;
     let StoreSetup { older_schema, clock, on_commit, metrics, readers } = setup;
-    let path = database_path(data);
-    Ok(Store::open(StoreOptions { path, older_schema, clock, vault, on_commit, readers, metrics })?)
+    let location = Location::File(database_path(data));
+    Ok(Store::open(StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics })?)
 }
 
 #[cfg(test)]

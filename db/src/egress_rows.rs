@@ -46,9 +46,11 @@ pub(crate) const SELECT_ENDED_WITH_UPLOAD: &str =
 pub(crate) const SELECT_ONE_RUNNING: &str =
     select_running!("e.egress_id = ?2 AND (e.ended_at IS NULL OR u.egress_id IS NOT NULL)");
 
-/// For each status, the update that moves an egress to it from one of its legal predecessors.
-static UPDATES: LazyLock<Vec<(EgressStatus, String)>> =
-    LazyLock::new(|| EgressStatus::ALL.iter().map(|status| (*status, update_to(*status))).collect());
+/// For each status that has legal predecessors, the update that moves an egress to it from one of them.
+static UPDATES: LazyLock<Vec<(EgressStatus, String)>> = LazyLock::new(|| {
+    let reached = EgressStatus::ALL.iter().filter(|status| !status.predecessors().is_empty());
+    reached.map(|status| (*status, update_to(*status))).collect()
+});
 
 fn update_to(status: EgressStatus) -> String {
     let from: Vec<_> = status.predecessors().iter().map(|status| format!("'{}'", status.as_str())).collect();

@@ -1,4 +1,4 @@
-//! The health of the database file, and its backup.
+//! The health of the database, and its backup.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -6,41 +6,52 @@ use std::path::PathBuf;
 
 use crate::error::StoreError;
 use crate::heartbeat::renew_heartbeat;
-use crate::sqlite;
-use crate::sqlite::migrate::SCHEMA;
+use crate::sql::Sql;
 use crate::store::Store;
+use crate::store_options::Location;
 use crate::writer::Queue;
+use crate::{postgres, sqlite};
 
 impl Store {
-    /// Reads from and writes to the file.
+    /// Reads from and writes to the database.
     ///
     /// # Errors
-    /// Fails when the file cannot be read or written now.
+    /// Fails when it cannot be read or written now.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.read(|sql| sql.value::<i64>("SELECT 1", &[])).await?;
         // A transaction that changes nothing would succeed on a full disk.
         self.write(Queue::SERVER, |tx| renew_heartbeat(tx)).await
     }
 
-    /// Checks the whole file for damage. Returns the number of its schema.
+    /// Checks a whole file for damage; PostgreSQL checks its pages itself. Returns the number of the schema.
     ///
     /// # Errors
     /// Fails with a description of the first damage found.
     pub async fn check(&self) -> Result<i64, StoreError> {
-        self.bulk_read(|sql| sqlite::health::check(sql.sqlite())).await
+        self.bulk_read(|sql| match sql {
+            Sql::Sqlite(connection) => sqlite::health::check(connection),
+            Sql::Postgres(session) => postgres::migrate::version(session),
+        })
+        .await
     }
 
-    /// The number of the newest schema that this program knows.
+    /// The number of the newest schema that this program knows for the engine of this store.
     #[must_use]
-    pub fn schema() -> i64 {
-        SCHEMA
+    pub fn schema(&self) -> i64 {
+        match self.location() {
+            Location::File(_) => sqlite::migrate::SCHEMA,
+            Location::Server(_) => postgres::migrate::SCHEMA,
+        }
     }
 
-    /// Copies the database into a new file, as it is at one moment, while it is in use.
+    /// Copies the database of a file into a new file, as it is at one moment, while it is in use.
     ///
     /// # Errors
-    /// Fails for a file that exists already or cannot be written.
+    /// Fails for a file that exists already or cannot be written, and for records that are in PostgreSQL.
     pub async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
+        if let Location::Server(_) = self.location() {
+            return Err(StoreError::Unavailable("the records are in PostgreSQL, which pg_dump copies".into()));
+        }
         let shown = to.display().to_string();
         // Created empty and with mode 0600 first, because the copy holds the secrets of the original.
         fs::OpenOptions::new()
@@ -49,16 +60,14 @@ impl Store {
             .mode(0o600)
             .open(&to)
             .map_err(|error| StoreError::Unavailable(format!("{shown}: {error}")))?;
-        let copied = self.bulk_read(move |sql| sqlite::health::copy(sql.sqlite(), &to)).await;
+        let copy = move |sql: Sql<'_>| match sql {
+            Sql::Sqlite(connection) => sqlite::health::copy(connection, &to),
+            Sql::Postgres(_) => Err(StoreError::Fault("a file is copied by SQLite".into())),
+        };
+        let copied = self.bulk_read(copy).await;
         if copied.is_err() {
             let _ = fs::remove_file(&shown);
         }
         copied
-    }
-
-    /// The path of the file, for messages.
-    #[must_use]
-    pub fn location(&self) -> String {
-        self.path().display().to_string()
     }
 }

@@ -6,7 +6,7 @@ use conclave_model::room::{Room, left_deadline};
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
 
 use crate::error::StoreError;
-use crate::open_sessions::{close_session, event_context, find_session};
+use crate::open_sessions::{close_sessions, event_context, find_session};
 use crate::room_rows::{ConnectedParticipant, RoomSnapshot, by_id, connected_participants, open_by_id};
 use crate::sql::Row;
 use crate::store::Store;
@@ -57,25 +57,37 @@ fn start_room(tx: &mut Tx<'_>, room: &mut Room, at: Timestamp) -> Result<(), Sto
     tx.emit(&Event::room_started(event_context(room, at)))
 }
 
-/// Opens a session. Returns false when the join has one already.
-fn insert_session(tx: &Tx<'_>, room: &Room, participant: &Participant, at: Timestamp) -> Result<bool, StoreError> {
-    let role = participant.role();
+/// Opens a session; `None` when the join has one already.
+fn insert_session(
+    tx: &Tx<'_>,
+    room: &Room,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<Option<ConnectedParticipant>, StoreError> {
+    let opened = ConnectedParticipant {
+        session: SessionId::new(),
+        identity: participant.identity.clone(),
+        sid: participant.sid.clone(),
+        kind: participant.kind,
+        role: participant.role(),
+        joined_at: at,
+    };
     let row = args![
-        SessionId::new(),
+        opened.session,
         &room.project_id,
         room.id,
         &room.name,
-        &participant.identity,
-        &participant.sid,
-        participant.kind,
-        role.as_ref(),
+        &opened.identity,
+        &opened.sid,
+        opened.kind,
+        opened.role.as_ref(),
         at,
     ];
-    let inserted = tx.sql.change(INSERT_SESSION, row)? > 0;
-    if inserted {
-        tx.count_session(&room.project_id, at)?;
+    if tx.sql.change(INSERT_SESSION, row)? == 0 {
+        return Ok(None);
     }
-    Ok(inserted)
+    tx.count_session(&room.project_id, at)?;
+    Ok(Some(opened))
 }
 
 /// Reopens the session of a join that was closed at `before` or earlier. Its time until then is no longer counted as used, since
@@ -98,22 +110,31 @@ fn record_join(
     at: Timestamp,
 ) -> Result<RoomSnapshot, StoreError> {
     let mut room = open_by_id(tx.sql, project, id)?;
-    close_stale(tx, &room, participant, at)?;
+    let mut participants = close_stale(tx, &room, participant, at)?;
     // A repeated report finds its session and changes nothing.
-    if participant.kind.makes_session() && insert_session(tx, &room, participant, at)? {
+    if participant.kind.makes_session()
+        && let Some(session) = insert_session(tx, &room, participant, at)?
+    {
         joined(tx, &mut room, participant, at)?;
+        participants.push(session);
+        participants.sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
     }
-    Ok(RoomSnapshot { room, participants: connected_participants(tx.sql, project, id)? })
+    Ok(RoomSnapshot { room, participants })
 }
 
 /// Closes the session of another join of the same identity: two connected participants cannot share one, so the earlier has left
-/// and its leave was not reported.
-fn close_stale(tx: &mut Tx<'_>, room: &Room, participant: &Participant, at: Timestamp) -> Result<(), StoreError> {
-    let is_stale = |p: &&ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
-    for stale in connected_participants(tx.sql, &room.project_id, room.id)?.iter().filter(is_stale) {
-        close_session(tx, room, stale, at, Departure::Lost)?;
-    }
-    Ok(())
+/// and its leave was not reported. Returns the participants that remain.
+fn close_stale(
+    tx: &mut Tx<'_>,
+    room: &Room,
+    participant: &Participant,
+    at: Timestamp,
+) -> Result<Vec<ConnectedParticipant>, StoreError> {
+    let is_stale = |p: &ConnectedParticipant| p.identity == participant.identity && p.sid != participant.sid;
+    let connected = connected_participants(tx.sql, &room.project_id, room.id)?;
+    let (stale, connected): (Vec<_>, Vec<_>) = connected.into_iter().partition(is_stale);
+    close_sessions(tx, room, &stale, at, Departure::Lost)?;
+    Ok(connected)
 }
 
 /// Starts the room at its first session, stops its empty timer, and emits the event of a session that was opened.
@@ -162,9 +183,7 @@ fn record_leaves(
     let mut room = by_id(tx.sql, project, id)?;
     let before = connected_participants(tx.sql, project, id)?;
     let (left, connected): (Vec<_>, Vec<_>) = before.into_iter().partition(has_left);
-    for participant in &left {
-        close_session(tx, &room, participant, at, departure)?;
-    }
+    close_sessions(tx, &room, &left, at, departure)?;
     if !left.is_empty() {
         start_timer_if_empty(tx, &mut room, &connected, empty_since)?;
     }

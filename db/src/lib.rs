@@ -1,16 +1,16 @@
-//! The durable records of Conclave.
+//! The durable records of Conclave, in a file of SQLite or in a database of PostgreSQL.
 //!
-//! One writer thread commits all queued jobs in one transaction, so that they share an fsync but no errors. Readers run beside it. A
-//! change and its events are one transaction: the event, and a delivery for each active webhook endpoint, are on disk before any
-//! actor is notified.
+//! A change and its events are one transaction: the event, and a delivery for each active webhook endpoint, are on disk before any
+//! actor is notified. On SQLite one writer thread commits all queued jobs in one transaction, so that they share an fsync but no
+//! errors. On PostgreSQL each job is a transaction, in lanes by project, so that they share the waits for a network.
 //!
 //! ```text
-//!  callers ──▶ Store ──▶ writer thread (group commit) ──▶ commit ──▶ CommitHook: actors are notified
-//!                  └───▶ readers: point reads in place; lists and bulk reads (r2d2) on threads of their own
+//!  callers ──▶ Store ──▶ writer: one thread, or lanes ──▶ commit ──▶ CommitHook: actors are notified
+//!                  └───▶ readers: point reads, lists and bulk reads
 //! ```
 //!
 //! Each record has a file with its SQL texts and the operations of [`Store`] on it. All of them read and write through `sql`, which
-//! hides the engine. The public items name no type of SQLite, so that another engine can be used later.
+//! hides the engine: `sqlite` and `postgres` open it, run its writer and its readers, and migrate its schema.
 
 mod api_keys;
 mod codes;
@@ -26,14 +26,17 @@ mod housekeeping;
 mod idempotency;
 mod ingresses;
 mod joins;
+mod lists;
 mod metrics;
 mod open_sessions;
 mod outbox;
 #[cfg(test)]
 mod portable_sql;
+mod postgres;
 pub mod private_file;
 mod projects;
 mod query_builder;
+mod reader;
 mod role_changes;
 mod room_end;
 mod room_roles;
@@ -74,9 +77,10 @@ pub use room_rows::{ConnectedParticipant, RoomSnapshot};
 pub use rooms::NewRoom;
 pub use rotation::{Rotation, RotationError};
 pub use sessions::{SessionDetail, SessionFilter};
+pub use sql::postgres::{PostgresServer, PostgresSettingsError};
 pub use sqlite::SNAPSHOT_AGE;
 pub use store::{Crash, Store};
-pub use store_options::{OlderSchema, StoreOptions};
+pub use store_options::{Location, OlderSchema, PostgresOptions, StoreOptions};
 pub use templates::{NewTemplate, PutRole, TemplateChange};
 pub use tracks::OpenTrack;
 pub use uploads::{PendingUpload, RecordingEnd, UploadRest};

@@ -1,6 +1,6 @@
 //! The metrics of the store.
 
-use prometheus::{Error, Histogram, HistogramOpts, IntGauge, Registry};
+use prometheus::{Error, Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
 
 /// The metrics of one store.
 #[derive(Clone)]
@@ -13,6 +13,8 @@ pub struct StoreMetrics {
     pub(crate) writes_waiting: IntGauge,
     /// The number of jobs that wait for a reader.
     pub(crate) reads_waiting: IntGauge,
+    /// How often writes have waited for an answer of PostgreSQL.
+    pub(crate) round_trips: IntCounter,
 }
 
 impl StoreMetrics {
@@ -37,11 +39,16 @@ impl StoreMetrics {
             )?,
             writes_waiting: IntGauge::new("conclave_store_writes_waiting", "Writes that wait for the writer")?,
             reads_waiting: IntGauge::new("conclave_store_reads_waiting", "Reads that wait for a reader")?,
+            round_trips: IntCounter::new(
+                "conclave_store_write_round_trips_total",
+                "Waits of writes for an answer of PostgreSQL; 0 on SQLite",
+            )?,
         };
         registry.register(Box::new(metrics.batch.clone()))?;
         registry.register(Box::new(metrics.commit.clone()))?;
         registry.register(Box::new(metrics.writes_waiting.clone()))?;
         registry.register(Box::new(metrics.reads_waiting.clone()))?;
+        registry.register(Box::new(metrics.round_trips.clone()))?;
         Ok(metrics)
     }
 }

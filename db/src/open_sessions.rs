@@ -76,22 +76,28 @@ pub(crate) fn end_track(
     Ok(tx.sql.change(END_TRACK, args![session, project, &track.sid, at])? > 0)
 }
 
-/// Closes a session that is open: first its tracks, then the session, with an event for each. It ends at `at`, or at its join if
-/// that is later.
-pub(crate) fn close_session(
+/// Closes sessions that are open: first the tracks of each, then the session, with an event for each. It ends at `at`, or at its join
+/// if that is later.
+pub(crate) fn close_sessions(
     tx: &mut Tx<'_>,
     room: &Room,
-    participant: &ConnectedParticipant,
+    participants: &[ConnectedParticipant],
     at: Timestamp,
     departure: Departure,
 ) -> Result<(), StoreError> {
-    let (project, session, who) = (&room.project_id, participant.session, participant_ref(participant));
-    let at = at.max(participant.joined_at);
-    for track in tx.sql.many(OPEN_TRACKS, args![session], track)? {
-        end_track(tx, project, session, &track, at)?;
-        tx.emit(&Event::track(event_context(room, at), who.clone(), track, TrackChange::Unpublished))?;
+    let project = &room.project_id;
+    let sessions: Vec<_> = participants.iter().map(|participant| args![participant.session].to_vec()).collect();
+    let tracks = tx.sql.each(OPEN_TRACKS, &sessions, track)?;
+    for (participant, tracks) in participants.iter().zip(tracks) {
+        let (session, who) = (participant.session, participant_ref(participant));
+        let at = at.max(participant.joined_at);
+        for track in tracks {
+            tx.sql.put(END_TRACK, args![session, project, &track.sid, at])?;
+            tx.emit(&Event::track(event_context(room, at), who.clone(), track, TrackChange::Unpublished))?;
+        }
+        tx.sql.put(CLOSE, args![session, project, at])?;
+        tx.count_time(project, participant.joined_at, at)?;
+        tx.emit(&Event::participant_gone(event_context(room, at), who, departure))?;
     }
-    tx.sql.put(CLOSE, args![session, project, at])?;
-    tx.count_time(project, participant.joined_at, at)?;
-    tx.emit(&Event::participant_gone(event_context(room, at), who, departure))
+    Ok(())
 }

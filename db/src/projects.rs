@@ -46,7 +46,8 @@ pub struct Totals {
 pub(crate) const SELECT_NEWEST: &str =
     "SELECT id, name, env, plan, status, default_template_id, balance_ugx, created_at, open_rooms
      FROM projects ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
-const COUNT_PROJECTS: &str = "SELECT count(*) AS projects, coalesce(sum(open_rooms), 0) AS open_rooms FROM projects";
+const COUNT_PROJECTS: &str =
+    "SELECT count(*) AS projects, CAST(coalesce(sum(open_rooms), 0) AS BIGINT) AS open_rooms FROM projects";
 pub(crate) const COUNT_PARTICIPANTS: &str = "SELECT count(*) FROM sessions WHERE left_at IS NULL";
 pub(crate) const COUNT_EGRESSES: &str = "SELECT count(*) FROM egresses WHERE ended_at IS NULL";
 const SELECT_ONE: &str = select!("WHERE id = ?1");

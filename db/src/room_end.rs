@@ -6,7 +6,7 @@ use conclave_model::{ProjectId, RoomId, Timestamp};
 
 use crate::error::StoreError;
 use crate::ingresses::complete_ingresses_of_room;
-use crate::open_sessions::{close_session, event_context};
+use crate::open_sessions::{close_sessions, event_context};
 use crate::room_rows::{by_id, connected_participants};
 use crate::store::Store;
 use crate::tx::Tx;
@@ -25,9 +25,8 @@ fn end_room(tx: &mut Tx<'_>, project: &ProjectId, id: RoomId, at: Timestamp) -> 
         return Ok(room);
     }
     tx.rooms.add(project, -1);
-    for participant in connected_participants(tx.sql, project, id)? {
-        close_session(tx, &room, &participant, at, Departure::Left)?;
-    }
+    let connected = connected_participants(tx.sql, project, id)?;
+    close_sessions(tx, &room, &connected, at, Departure::Left)?;
     complete_ingresses_of_room(tx, project, id, at)?;
     tx.emit(&Event::room_finished(event_context(&room, at)))?;
     by_id(tx.sql, project, id)

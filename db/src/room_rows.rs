@@ -60,7 +60,8 @@ macro_rules! select_participants {
 pub(crate) const SELECT_ROOMS: &str = select!("");
 /// The open rooms of the project `?1`.
 pub(crate) const SELECT_OPEN_ROOMS: &str = select!("WHERE project_id = ?1 AND status = 'open'");
-const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name = ?2");
+/// The room of the project `?1` with the name `?2`.
+pub(crate) const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name = ?2");
 const SELECT_BY_ID: &str = select!("WHERE id = ?1 AND project_id = ?2");
 const SELECT_CONNECTED: &str =
     select_participants!("room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)");

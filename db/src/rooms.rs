@@ -10,8 +10,8 @@ use conclave_model::{ErrorCode, Problem, ProjectId, RoomId, RoomName, TemplateId
 use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
 use crate::room_rows::{
-    ConnectedParticipant, RoomSnapshot, SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants, by_name,
-    connected_participants, room,
+    ConnectedParticipant, RoomSnapshot, SELECT_BY_NAME, SELECT_OPEN_ROOMS, SELECT_ROOMS, all_connected_participants,
+    by_name, connected_participants, room,
 };
 use crate::sql::{Sql, no_row};
 use crate::store::Store;
@@ -96,7 +96,8 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
 
 /// The query of the open rooms. They are in the order of their index, which has the newest of each template first.
 pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "template_id DESC").and_condition(Some("status = 'open'"))
+    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "template_id DESC, id DESC")
+        .and_condition(Some("status = 'open'"))
 }
 
 /// The query of the rooms whose names are from `first` to `last`.
@@ -185,13 +186,10 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn ended_rooms(&self, project: ProjectId, names: Vec<RoomName>) -> Result<Vec<RoomName>, StoreError> {
         self.read(move |sql| {
-            let mut ended = Vec::new();
-            for name in names {
-                if by_name(sql, &project, &name)?.is_some_and(|room| room.status == RoomStatus::Ended) {
-                    ended.push(name);
-                }
-            }
-            Ok(ended)
+            let rows: Vec<_> = names.iter().map(|name| args![&project, name].to_vec()).collect();
+            let rooms = sql.each(SELECT_BY_NAME, &rows, |row| row.get::<RoomStatus>("status"))?;
+            let ended = names.into_iter().zip(rooms).filter(|(_, room)| room.contains(&RoomStatus::Ended));
+            Ok(ended.map(|(name, _)| name).collect())
         })
         .await
     }

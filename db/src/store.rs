@@ -1,8 +1,7 @@
-//! The store: one file, one writer, several readers. Its operations are in the file of the record that they are about.
+//! The store: one database, one writer, several readers. Its operations are in the file of the record that they are about.
 
 use std::fmt;
 use std::mem;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -12,13 +11,14 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::error::StoreError;
+use crate::reader::Readers;
 use crate::snapshot::Snapshot;
 use crate::sql::Sql;
-use crate::sqlite::{self, Readers};
-use crate::store_options::StoreOptions;
+use crate::store_options::{Location, StoreOptions};
 use crate::tx::Tx;
 use crate::vault::Vault;
 use crate::writer::{Isolation, Queue, Shared, Writer, WriterThreads};
+use crate::{postgres, sqlite};
 
 /// A crash of the server that ran before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Crash {
 pub struct Store(Arc<Inner>);
 
 struct Inner {
-    path: PathBuf,
+    location: Location,
     clock: Clock,
     vault: Arc<Vault>,
     writer: Mutex<Option<Arc<Writer>>>,
@@ -49,24 +49,33 @@ struct Inner {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("path", &self.0.path).finish_non_exhaustive()
+        f.debug_struct("Store").field("location", &self.0.location).finish_non_exhaustive()
     }
 }
 
 impl Store {
-    /// Opens a store, and creates or migrates its file if it may. Needs a running actix system.
+    /// Opens a store, and creates or migrates its schema if it may. Needs a running actix system. Blocks.
     ///
     /// # Errors
-    /// Fails for a file that cannot be opened or written, that a newer version has written, or that may not be migrated.
+    /// Fails for a database that cannot be opened or written, that a newer version has written, or that may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let StoreOptions { path, older_schema, clock, vault, on_commit, readers, metrics } = options;
+        let StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics } = options;
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
         let of_writer = (clock.clone(), Arc::clone(&vault), Arc::clone(&is_server));
         let shared = Shared { clock: of_writer.0, vault: of_writer.1, metrics, is_server: of_writer.2 };
-        let (writer, threads, readers) = sqlite::open(&path, older_schema, readers, shared, on_commit)?;
+        let (writer, threads, readers) = match &location {
+            Location::File(path) => {
+                let (writer, threads, readers) = sqlite::open(path, older_schema, readers, shared, on_commit)?;
+                (writer, threads, Readers::File(readers))
+            }
+            Location::Server(options) => {
+                let (writer, threads, readers) = postgres::open(options, older_schema, &shared, on_commit)?;
+                (writer, threads, Readers::Sessions(readers))
+            }
+        };
         let WriterThreads { handles, ended } = threads;
         Ok(Self(Arc::new(Inner {
-            path,
+            location,
             clock,
             vault,
             writer: Mutex::new(Some(Arc::new(writer))),
@@ -95,9 +104,10 @@ impl Store {
         let _ = ended.wait_for(|ended| *ended).await;
     }
 
-    /// The path of the file.
-    pub(crate) fn path(&self) -> &Path {
-        &self.0.path
+    /// Where the records are.
+    #[must_use]
+    pub fn location(&self) -> &Location {
+        &self.0.location
     }
 
     /// The source of time.

@@ -3,7 +3,7 @@
 use conclave_model::event::{Event, ParticipantRef, PublishLimit, TrackChange, TrackSummary};
 use conclave_model::participant::Participant;
 use conclave_model::room::Room;
-use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp};
+use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp, TrackSid};
 
 use crate::error::StoreError;
 use crate::open_sessions::{end_track, event_context, find_session, track, with_role};
@@ -28,7 +28,8 @@ const INSERT: &str = "INSERT INTO tracks (session_id, track_sid, kind, source, m
      ON CONFLICT (session_id, track_sid) DO NOTHING";
 const REOPEN: &str = "UPDATE tracks SET ended_at = NULL
      WHERE session_id = (SELECT id FROM sessions WHERE room_id = ?1 AND participant_sid = ?2 AND project_id = ?3)
-       AND track_sid = ?4 AND ended_at IS NOT NULL";
+       AND track_sid = ?4 AND ended_at IS NOT NULL
+     RETURNING track_sid";
 const SET_MUTED: &str = "UPDATE tracks SET muted = ?4
      WHERE session_id = (SELECT id FROM sessions WHERE id = ?1 AND project_id = ?2) AND track_sid = ?3 AND ended_at IS NULL";
 const SELECT_OPEN: &str = "SELECT t.track_sid, t.kind, t.source, t.muted, s.participant_sid
@@ -54,16 +55,13 @@ pub(crate) fn reopen_tracks(
     participant: &Participant,
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    for track in participant.tracks.iter().map(TrackSummary::from) {
-        let row = args![room.id, &participant.sid, &room.project_id, &track.sid];
-        if tx.sql.change(REOPEN, row)? > 0 {
-            tx.emit(&Event::track(
-                event_context(room, at),
-                ParticipantRef::from(participant),
-                track,
-                TrackChange::Published,
-            ))?;
-        }
+    let tracks: Vec<_> = participant.tracks.iter().map(TrackSummary::from).collect();
+    let rows: Vec<_> =
+        tracks.iter().map(|track| args![room.id, &participant.sid, &room.project_id, &track.sid].to_vec()).collect();
+    let reopened = tx.sql.each(REOPEN, &rows, |row| row.get::<TrackSid>("track_sid"))?;
+    for (track, _) in tracks.into_iter().zip(reopened).filter(|(_, reopened)| !reopened.is_empty()) {
+        let (context, who) = (event_context(room, at), ParticipantRef::from(participant));
+        tx.emit(&Event::track(context, who, track, TrackChange::Published))?;
     }
     Ok(())
 }

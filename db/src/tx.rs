@@ -1,17 +1,19 @@
 //! The transaction that a write job runs in, and the events that it emits.
 
+use std::mem;
+
 use conclave_model::event::Event;
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
 
 use crate::StoreError;
 use crate::outbox::CommittedEvent;
-use crate::sql::Sql;
-use crate::values::args;
+use crate::sql::{Sql, no_row};
+use crate::values::{Value, args};
 use crate::vault::Vault;
 
 /// The transaction of one write job.
 pub(crate) struct Tx<'a> {
-    /// The writer's connection; a savepoint is open on it, unless the job is one statement.
+    /// The writer's connection. On SQLite a savepoint is open on it, unless the job is one statement.
     pub(crate) sql: Sql<'a>,
     /// When the job began to run, so never before it was queued. Earlier than that of the job before if the clock was set back:
     /// order comes from sequence numbers.
@@ -22,7 +24,22 @@ pub(crate) struct Tx<'a> {
     pub(crate) events: Vec<CommittedEvent>,
     /// How many rooms this job has opened, less those that it has ended, by project.
     pub(crate) rooms: RoomCounts,
+    /// The events that the job has emitted. They are written together when it has run.
+    emitted: Vec<EmittedEvent>,
 }
+
+/// An event that is to be written.
+struct EmittedEvent {
+    project: ProjectId,
+    room: String,
+    event_type: &'static str,
+    payload: String,
+    /// The only webhook endpoint that has it; `None` for all that are active.
+    endpoint: Option<EndpointId>,
+}
+
+/// An active webhook endpoint, and its url.
+type Endpoint = (EndpointId, String);
 
 /// Changes of the number of open rooms. Those of a batch are written together: a statement for each room would take as long as
 /// a third of its creation.
@@ -57,51 +74,83 @@ impl RoomCounts {
 const INSERT_EVENT: &str =
     "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
 const ACTIVE_ENDPOINTS: &str = "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
-const ENDPOINT_URL: &str = "SELECT url FROM webhook_endpoints WHERE id = ?1 AND project_id = ?2";
 const INSERT_DELIVERY: &str = "INSERT INTO webhook_deliveries
         (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, next_attempt_at, created_at)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?7)";
 
+impl<'a> Tx<'a> {
+    pub(crate) fn new(sql: Sql<'a>, now: Timestamp, vault: &'a Vault) -> Self {
+        Self { sql, now, vault, events: Vec::new(), rooms: RoomCounts::default(), emitted: Vec::new() }
+    }
+}
+
 impl Tx<'_> {
-    /// Writes an event, and a pending delivery of it for every active webhook endpoint of its project.
+    /// Emits an event: it is written with the job, and a pending delivery of it for every active webhook endpoint of its project.
     pub(crate) fn emit(&mut self, event: &Event) -> Result<(), StoreError> {
-        let payload = serde_json::to_string(event)?;
-        let (project, event_type) = (&event.project_id, event.event_type.as_str());
-        let row = args![project, &event.room, event_type, &payload, self.now];
-        let id: i64 = self.sql.value(INSERT_EVENT, row)?;
-        let endpoints = self.queue_deliveries(project, id, event_type)?;
-        let project_id = project.clone();
-        self.events.push(CommittedEvent { id, project_id, event_type, payload: payload.into(), endpoints });
+        self.emitted.push(EmittedEvent {
+            project: event.project_id.clone(),
+            room: event.room.to_string(),
+            event_type: event.event_type.as_str(),
+            payload: serde_json::to_string(event)?,
+            endpoint: None,
+        });
         Ok(())
     }
 
-    /// Writes the event `webhook.test`, and a pending delivery of it for one active webhook endpoint. Nothing else has
-    /// that event.
-    pub(crate) fn emit_test(&mut self, project: &ProjectId, endpoint: EndpointId) -> Result<(), StoreError> {
+    /// Emits the event `webhook.test`, which only one active webhook endpoint has.
+    pub(crate) fn emit_test(&mut self, project: &ProjectId, endpoint: EndpointId) {
         let event_type = "webhook.test";
-        let payload =
-            serde_json::json!({"type": event_type, "project_id": project, "occurred_at": self.now}).to_string();
-        let id: i64 = self.sql.value(INSERT_EVENT, args![project, "", event_type, &payload, self.now])?;
-        let url: String = self.sql.value(ENDPOINT_URL, args![endpoint, project])?;
-        let row = args![DeliveryId::new(), project, endpoint, &url, id, event_type, self.now];
-        self.sql.put(INSERT_DELIVERY, row)?;
-        let (project_id, endpoints) = (project.clone(), vec![endpoint]);
-        self.events.push(CommittedEvent { id, project_id, event_type, payload: payload.into(), endpoints });
+        let payload = serde_json::json!({"type": event_type, "project_id": project, "occurred_at": self.now});
+        self.emitted.push(EmittedEvent {
+            project: project.clone(),
+            room: String::new(),
+            event_type,
+            payload: payload.to_string(),
+            endpoint: Some(endpoint),
+        });
+    }
+
+    /// Writes the events of the job, and their deliveries.
+    pub(crate) fn write_events(&mut self) -> Result<(), StoreError> {
+        let emitted = mem::take(&mut self.emitted);
+        let mut active: Vec<(ProjectId, Vec<Endpoint>)> = Vec::new();
+        for (event, id) in self.insert_events(&emitted)? {
+            let EmittedEvent { project, event_type, endpoint, .. } = event;
+            let known = match active.iter().position(|(known, _)| known == project) {
+                Some(known) => known,
+                None => {
+                    active.push((project.clone(), self.active_endpoints(project)?));
+                    active.len() - 1
+                }
+            };
+            let receives = |(id, _): &&Endpoint| endpoint.is_none_or(|only| only == *id);
+            let endpoints: Vec<&Endpoint> = active[known].1.iter().filter(receives).collect();
+            for (endpoint, url) in &endpoints {
+                let row = args![DeliveryId::new(), project, *endpoint, url, id, *event_type, self.now];
+                self.sql.put(INSERT_DELIVERY, row)?;
+            }
+            self.events.push(CommittedEvent {
+                id,
+                project_id: project.clone(),
+                event_type,
+                payload: event.payload.as_str().into(),
+                endpoints: endpoints.into_iter().map(|(endpoint, _)| *endpoint).collect(),
+            });
+        }
         Ok(())
     }
 
-    fn queue_deliveries(
-        &self,
-        project: &ProjectId,
-        event: i64,
-        event_type: &str,
-    ) -> Result<Vec<EndpointId>, StoreError> {
-        let read = |row: &crate::sql::Row<'_>| Ok((row.get("id")?, row.get("url")?));
-        let endpoints: Vec<(EndpointId, String)> = self.sql.many(ACTIVE_ENDPOINTS, args![project], read)?;
-        for (endpoint, url) in &endpoints {
-            let row = args![DeliveryId::new(), project, *endpoint, url, event, event_type, self.now];
-            self.sql.put(INSERT_DELIVERY, row)?;
-        }
-        Ok(endpoints.into_iter().map(|(endpoint, _)| endpoint).collect())
+    /// Inserts events, and returns them with their ids.
+    fn insert_events<'e>(&self, events: &'e [EmittedEvent]) -> Result<Vec<(&'e EmittedEvent, i64)>, StoreError> {
+        let row = |event: &'e EmittedEvent| -> Vec<Value<'e>> {
+            args![&event.project, &event.room, event.event_type, &event.payload, self.now].to_vec()
+        };
+        let rows: Vec<_> = events.iter().map(row).collect();
+        let ids = self.sql.each(INSERT_EVENT, &rows, |row| row.get("id"))?;
+        events.iter().zip(ids).map(|(event, id)| Ok((event, id.first().copied().ok_or_else(no_row)?))).collect()
+    }
+
+    fn active_endpoints(&self, project: &ProjectId) -> Result<Vec<Endpoint>, StoreError> {
+        self.sql.many(ACTIVE_ENDPOINTS, args![project], |row| Ok((row.get("id")?, row.get("url")?)))
     }
 }

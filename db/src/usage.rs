@@ -19,14 +19,14 @@ const ADD: &str = "INSERT INTO usage_days (project_id, day, participant_ms, sess
                                                  sessions = usage_days.sessions + excluded.sessions";
 const SELECT_DAYS: &str =
     "SELECT day, participant_ms, sessions FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
-const SUM_DAYS: &str =
-    "SELECT coalesce(sum(participant_ms), 0) FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
-const SUM_ALL_DAYS: &str = "SELECT coalesce(sum(u.participant_ms), 0) FROM projects p
+const SUM_DAYS: &str = "SELECT CAST(coalesce(sum(participant_ms), 0) AS BIGINT) FROM usage_days WHERE project_id = ?1 AND day BETWEEN ?2 AND ?3";
+const SUM_ALL_DAYS: &str = "SELECT CAST(coalesce(sum(u.participant_ms), 0) AS BIGINT) FROM projects p
      JOIN usage_days u ON u.project_id = p.id AND u.day BETWEEN ?1 AND ?2";
 const SUM_ALL_OPEN: &str =
-    "SELECT coalesce(sum(?2 - CASE WHEN joined_at < ?1 THEN ?1 ELSE joined_at END), 0) FROM sessions
+    "SELECT CAST(coalesce(sum(?2 - CASE WHEN joined_at < ?1 THEN ?1 ELSE joined_at END), 0) AS BIGINT) FROM sessions
      WHERE left_at IS NULL AND joined_at < ?2";
-const SUM_OPEN: &str = "SELECT coalesce(sum(?3 - CASE WHEN joined_at < ?2 THEN ?2 ELSE joined_at END), 0) FROM sessions
+const SUM_OPEN: &str =
+    "SELECT CAST(coalesce(sum(?3 - CASE WHEN joined_at < ?2 THEN ?2 ELSE joined_at END), 0) AS BIGINT) FROM sessions
      WHERE project_id = ?1 AND left_at IS NULL AND joined_at < ?3";
 const SELECT_OPEN: &str = "SELECT joined_at FROM sessions WHERE project_id = ?1 AND left_at IS NULL";
 const SELECT_ACCOUNT: &str =

@@ -116,7 +116,10 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Value<'a> {
 
 impl Column for Vec<u8> {
     fn read(value: Value<'_>) -> Option<Self> {
-        value.bytes().map(Into::into)
+        match value {
+            Value::Uuid(uuid) => Some(uuid.into()),
+            _ => value.bytes().map(Into::into),
+        }
     }
 }
 
@@ -192,14 +195,26 @@ macro_rules! uuids {
 
         impl Column for $type {
             fn read(value: Value<'_>) -> Option<Self> {
-                match value {
-                    Value::Uuid(uuid) => Some(Self(uuid)),
-                    Value::Bytes(bytes) => Uuid::from_slice(bytes).ok().map(Self),
-                    _ => None,
-                }
+                Uuid::read(value).map(Self)
             }
         }
     )* };
+}
+
+impl From<Uuid> for Value<'_> {
+    fn from(uuid: Uuid) -> Self {
+        Self::Uuid(uuid)
+    }
+}
+
+impl Column for Uuid {
+    fn read(value: Value<'_>) -> Option<Self> {
+        match value {
+            Value::Uuid(uuid) => Some(uuid),
+            Value::Bytes(bytes) => Self::from_slice(bytes).ok(),
+            _ => None,
+        }
+    }
 }
 
 macro_rules! hashes {

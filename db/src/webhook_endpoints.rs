@@ -181,7 +181,8 @@ impl Store {
             if !tx.sql.value::<bool>(IS_ACTIVE, args![id, &project])? {
                 return StoreError::refuse(not_found());
             }
-            tx.emit_test(&project, id)
+            tx.emit_test(&project, id);
+            Ok(())
         })
         .await
     }

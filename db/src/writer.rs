@@ -1,6 +1,6 @@
 //! The writer: the queue of the jobs that write. Each job runs in a transaction, and is answered once its writes are on disk.
 //!
-//! The engine runs them: SQLite on one thread ([`crate::sqlite`]). A panic in a job fails that job only. A panic outside a job ends the
+//! The engine runs them: SQLite on one thread, PostgreSQL in lanes ([`crate::sqlite`], [`crate::postgres`]). A panic in a job fails that job only. A panic outside a job ends the
 //! thread: what it has committed and the actors' state may differ then, so the process must end
 //! ([`Store::writer_ended`](crate::Store::writer_ended)).
 

@@ -339,7 +339,7 @@ async fn a_backup_opens_and_holds_what_was_there() {
     store.backup(copy.path().join("conclave.db")).await.unwrap();
     assert!(store.backup(copy.path().join("conclave.db")).await.is_err(), "an existing file is never overwritten");
     let (restored, _) = open(&copy, &clock);
-    assert_eq!(restored.check().await.unwrap(), Store::schema());
+    assert_eq!(restored.check().await.unwrap(), restored.schema());
     assert!(restored.project(project).await.unwrap().is_some());
 }
 

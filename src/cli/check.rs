@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::{OlderSchema, Store, StoreOptions, Vault};
+use conclave_db::{Location, OlderSchema, Store, StoreOptions, Vault};
 use conclave_media::ReportInlet;
 use conclave_media::embedded::egress_engine::Ffmpeg;
 use conclave_media::livekit::LivekitPlane;
@@ -147,17 +147,17 @@ fn check_database(data: &Path) -> Result<Verdict, CliError> {
     if !path.exists() {
         return Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display())));
     }
-    let schema = run_in_system(verify_database(&path))?;
-    let older = if schema < Store::schema() { ", which the next start of a server migrates" } else { "" };
+    let (schema, newest) = run_in_system(verify_database(&path))?;
+    let older = if schema < newest { ", which the next start of a server migrates" } else { "" };
     Ok(Verdict::Ok(format!("schema {schema}{older}, {}", path.display())))
 }
 
-/// Returns the schema version of an intact database.
-async fn verify_database(path: &Path) -> Result<i64, CliError> {
+/// Returns the schema version of an intact database, and the newest one.
+async fn verify_database(path: &Path) -> Result<(i64, i64), CliError> {
     // No sealed value is opened, so that a lost encryption key does not hide the state of the database.
     let vault = Vault::open(None, &Secret::new(""))?;
     let store = Store::open(StoreOptions {
-        path: path.to_owned(),
+        location: Location::File(path.to_owned()),
         older_schema: OlderSchema::Accept,
         clock: Clock::system(),
         vault,
@@ -167,7 +167,7 @@ async fn verify_database(path: &Path) -> Result<i64, CliError> {
     })?;
     let schema = store.check().await;
     store.close();
-    Ok(schema?)
+    Ok((schema?, store.schema()))
 }
 
 /// Checks that the encryption key exists and that only its owner can read it.

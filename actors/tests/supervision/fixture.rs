@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use conclave_actors::debug::ActorView;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ROOMS_ENDING, ReportQueues, Settings, Tree};
-use conclave_db::{NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{
+    Location, NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault,
+};
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
 use conclave_model::event::ParticipantRef;
@@ -46,7 +48,7 @@ impl Fixture {
         let room_ends = ProjectPermits::new(ROOMS_ENDING);
         let clock = Clock::manual(Timestamp::from_millis(START));
         let options = StoreOptions {
-            path: dir.path().join("conclave.db"),
+            location: Location::File(dir.path().join("conclave.db")),
             older_schema: OlderSchema::Migrate,
             clock: clock.clone(),
             vault: Vault::open(Some(&dir.path().join("encryption.key")), &Secret::new("media")).unwrap(),

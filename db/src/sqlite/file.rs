@@ -49,7 +49,7 @@ mod tests {
     fn sqlite_takes_no_shared_lock_and_keeps_savepoints_in_memory() {
         let dir = tempfile::tempdir().unwrap();
         let connection = open_for_writing(&dir.path().join("conclave.db"), OlderSchema::Migrate).unwrap();
-        let sql = Sql::new(&connection);
+        let sql = Sql::Sqlite(&connection);
         let options: Vec<String> = sql.many("PRAGMA compile_options", &[], |row| row.get("compile_options")).unwrap();
         assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
         assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");

@@ -11,7 +11,7 @@ use crate::sql::Sql;
 
 /// Checks the whole file for damage. Returns the number of its schema.
 pub(crate) fn check(connection: &Connection) -> Result<i64, StoreError> {
-    let sql = Sql::new(connection);
+    let sql = Sql::Sqlite(connection);
     let result: String = sql.value("PRAGMA integrity_check(1)", &[])?;
     if result != "ok" {
         return Err(StoreError::Fault(result));

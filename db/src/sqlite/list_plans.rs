@@ -45,7 +45,7 @@ fn each_combination<F: Default>(filters: &[Filter<F>], mut check: impl FnMut(F, 
 fn with_schema(check: impl FnOnce(Sql<'_>, &ProjectId)) {
     let mut connection = Connection::open_in_memory().unwrap();
     migrate::migrate(&mut connection).unwrap();
-    check(Sql::new(&connection), &ProjectId::new());
+    check(Sql::Sqlite(&connection), &ProjectId::new());
 }
 
 /// The plan of a query, as one text. Fails for a scan of a table and for a sort.

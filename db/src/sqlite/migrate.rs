@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0014_ascending_indexes.sql"),
     include_str!("../migrations/sqlite/0015_newest_projects.sql"),
     include_str!("../migrations/sqlite/0016_uploads.sql"),
+    include_str!("../migrations/sqlite/0017_order_of_open_rooms.sql"),
 ];
 
 /// The number of the schema that this program writes.

@@ -152,12 +152,12 @@ impl Thread {
     fn run_all(&self, batch: &mut Batch<'_>) -> Result<Vec<CommittedEvent>, StoreError> {
         #[cfg(feature = "faults")]
         super::faults::reach(&self.connection, "batch begun")?;
-        let sql = Sql::new(&self.connection);
+        let sql = Sql::Sqlite(&self.connection);
         let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
         let mut next = batch.work.last_mut();
         while let Some(work) = next {
             let (now, vault) = (self.shared.clock.now(), &*self.shared.vault);
-            let mut tx = Tx { sql, now, vault, events: Vec::new(), rooms: RoomCounts::default() };
+            let mut tx = Tx::new(sql, now, vault);
             if self.run_isolated(work.as_mut(), &mut tx)? == JobOutcome::Commit {
                 events.extend(tx.events);
                 rooms.extend(&tx.rooms);
@@ -194,7 +194,7 @@ impl Thread {
     }
 
     fn sql(&self, statement: &str) -> Result<(), StoreError> {
-        Sql::new(&self.connection).put(statement, &[])
+        Sql::Sqlite(&self.connection).put(statement, &[])
     }
 }
 

@@ -78,7 +78,12 @@ where
 
     fn run(&mut self, tx: &mut Tx<'_>) -> JobOutcome {
         let Some(run) = self.run.take() else { return JobOutcome::Rollback };
-        let result = catch_unwind(AssertUnwindSafe(|| run(tx)))
+        let run = || {
+            let result = run(tx)?;
+            tx.write_events()?;
+            Ok(result)
+        };
+        let result = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|_| Err(StoreError::Fault("a write job panicked".into())));
         let outcome = if result.is_ok() { JobOutcome::Commit } else { JobOutcome::Rollback };
         self.result = Some(result);

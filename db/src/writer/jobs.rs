@@ -2,7 +2,7 @@
 //! that has thousands.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use conclave_model::{ProjectId, RoundRobin};
 
@@ -38,12 +38,13 @@ impl Queue {
 pub(crate) struct Jobs<J> {
     arriving: Receiver<(Queue, J)>,
     waiting: RoundRobin<Queue, J>,
+    is_closed: bool,
 }
 
 impl<J> Jobs<J> {
     /// Takes jobs from a channel.
     pub(crate) fn new(arriving: Receiver<(Queue, J)>) -> Self {
-        Self { arriving, waiting: RoundRobin::default() }
+        Self { arriving, waiting: RoundRobin::default(), is_closed: false }
     }
 
     /// Waits for a job. Returns `None` when no job waits and none can come any more.
@@ -53,10 +54,22 @@ impl<J> Jobs<J> {
 
     /// Returns the next job, if one waits.
     pub(crate) fn next(&mut self) -> Option<J> {
-        while let Ok((queue, job)) = self.arriving.try_recv() {
-            self.waiting.push(&queue, job);
+        loop {
+            match self.arriving.try_recv() {
+                Ok((queue, job)) => {
+                    self.waiting.push(&queue, job);
+                }
+                Err(end) => {
+                    self.is_closed = end == TryRecvError::Disconnected;
+                    return self.waiting.pop().map(|(_, job)| job);
+                }
+            }
         }
-        self.waiting.pop().map(|(_, job)| job)
+    }
+
+    /// Whether no job can come any more, as [`Self::next`] has found.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
     }
 }
 

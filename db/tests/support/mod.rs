@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use conclave_db::{CommitHook, NewRoom, OlderSchema, Store, StoreError, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{CommitHook, Location, NewRoom, OlderSchema, Store, StoreError, StoreMetrics, StoreOptions, Vault};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
 use conclave_model::project::Environment;
@@ -21,7 +21,7 @@ pub fn clock() -> Clock {
 pub fn open(dir: &Path, key: Option<&str>, clock: &Clock, on_commit: CommitHook) -> Store {
     let key = key.map(|name| dir.join(name));
     Store::open(StoreOptions {
-        path: dir.join("conclave.db"),
+        location: Location::File(dir.join("conclave.db")),
         older_schema: OlderSchema::Migrate,
         clock: clock.clone(),
         vault: Vault::open(key.as_deref(), &Secret::new("media")).unwrap(),

@@ -39,7 +39,7 @@ impl SnapshotConnection {
             self.begin()?;
             self.held = Some(held);
         }
-        Ok(Snapshot::new(Sql::new(&self.sqlite), &mut self.memory))
+        Ok(Snapshot::new(Sql::Sqlite(&self.sqlite), &mut self.memory))
     }
 
     /// Begins a transaction. What was found in an older snapshot is forgotten.

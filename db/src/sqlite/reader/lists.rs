@@ -1,26 +1,22 @@
 //! The lane of lists. A page through an index takes a millisecond, but a client may ask for a page far into millions of rows. So a
 //! list has a deadline, and each project runs few at once: only its own other lists wait for these.
 
-use std::time::Duration;
-
+use conclave_model::ProjectId;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
-use conclave_model::{ErrorCode, Problem, ProjectId};
 use rusqlite::Connection;
 use tokio::time::{Instant, timeout_at};
 
 use super::threads::Threads;
 use super::transaction::run_in_transaction;
 use crate::error::StoreError;
+use crate::lists::{self, DEADLINE, too_slow};
 use crate::sql::Sql;
 
 /// The number of threads for lists.
 pub(super) const THREADS: usize = 4;
 
 /// The most lists that run at once or wait for a thread.
-const AT_ONCE: PermitLimits = PermitLimits { total: usize::MAX, of_project: 2 };
-
-/// The longest time from the request of a list until it is read.
-const DEADLINE: Duration = Duration::from_secs(2);
+const AT_ONCE: PermitLimits = PermitLimits { total: usize::MAX, of_project: lists::OF_PROJECT };
 
 /// How often the deadline is checked, in instructions of SQLite's virtual machine: every 100 microseconds or so.
 const CHECK_EVERY: i32 = 10_000;
@@ -72,14 +68,6 @@ fn until<T>(
     let result = run_in_transaction(connection, run);
     connection.progress_handler(0, None::<fn() -> bool>)?;
     result.map_err(|error| if is_over() { too_slow() } else { error })
-}
-
-fn too_slow() -> StoreError {
-    let message = format!(
-        "the list took longer than {} s; retry with backoff, with a smaller offset or with filters",
-        DEADLINE.as_secs()
-    );
-    Problem::new(ErrorCode::DatabaseUnavailable, message).after(Duration::from_secs(1)).into()
 }
 
 #[cfg(test)]

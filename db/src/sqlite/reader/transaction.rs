@@ -30,7 +30,7 @@ pub(super) fn run_in_transaction<T>(
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     begin(connection)?;
-    let result = caught(|| run(Sql::new(connection)));
+    let result = caught(|| run(Sql::Sqlite(connection)));
     end(connection);
     result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
 }

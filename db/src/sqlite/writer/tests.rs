@@ -50,7 +50,7 @@ fn run(runs: Vec<TestJob>) -> (Result<(), StoreError>, Vec<i64>) {
 
 impl Thread {
     fn numbers(&self) -> Vec<i64> {
-        Sql::new(&self.connection).many("SELECT number FROM numbers", &[], |row| row.get("number")).unwrap()
+        Sql::Sqlite(&self.connection).many("SELECT number FROM numbers", &[], |row| row.get("number")).unwrap()
     }
 }
 

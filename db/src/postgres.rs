@@ -1,0 +1,43 @@
+//! The engine PostgreSQL: lanes that write and sessions that read, each on a thread of its own. No thread of a runtime waits for a
+//! socket.
+
+mod lanes;
+mod link;
+pub(crate) mod migrate;
+mod readers;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::error::StoreError;
+use crate::outbox::CommitHook;
+use crate::store_options::{OlderSchema, PostgresOptions};
+use crate::writer::{Jobs, Shared, Work, Writer, WriterThreads};
+use lanes::Lane;
+pub(crate) use readers::Readers;
+
+/// The longest time that a statement of a write or of a point read takes.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
+
+/// Connects, creates or migrates the schema if it may be, and starts the threads.
+pub(crate) fn open(
+    options: &PostgresOptions,
+    older_schema: OlderSchema,
+    shared: &Shared,
+    on_commit: CommitHook,
+) -> Result<(Writer, WriterThreads, Readers), StoreError> {
+    // A session has a runtime of its own, and the caller's thread may belong to another.
+    let prepared = thread::scope(|scope| scope.spawn(|| migrate::prepare(&options.server, older_schema)).join());
+    prepared.map_err(|_| StoreError::Fault("the schema was not prepared".into()))??;
+    let readers = Readers::start(&options.server, options.readers, &shared.metrics.reads_waiting)?;
+    let hook = Arc::new(on_commit);
+    let lane = |row: i64| {
+        let lane = Lane::new(row, options, shared.clone(), Arc::clone(&hook));
+        move |jobs: Jobs<Box<dyn Work>>| lane.run(jobs)
+    };
+    // One more than those of projects, for the jobs of none.
+    let lanes = lanes::rows(options).map(lane).collect();
+    let (writer, threads) = Writer::start(lanes, shared.metrics.writes_waiting.clone())?;
+    Ok((writer, threads, readers))
+}

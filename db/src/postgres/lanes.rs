@@ -1,0 +1,246 @@
+//! The lanes of the writer: a thread, a session, and a transaction for each job.
+//!
+//! A project keeps its lane, so its jobs, its events and its sequence numbers are in the order of their commits. An error undoes its
+//! job alone. What a job does not need an answer to is sent together with its next question, and the end of the job, with the
+//! `COMMIT`, in one.
+//!
+//! Two statements frame the job. Both fail if they find no row, so that the transaction is undone on the server, whatever has been
+//! sent behind them:
+//!
+//! - The *fence* reads the row of `leadership` with the epoch of this server and locks it until the end: another server takes over
+//!   after this transaction, or before it, and then the transaction fails.
+//! - The *mark* writes the id of the job over that of the last job into the lane's row. If the connection ends during `COMMIT`, the
+//!   row tells how it went ([`Lane::resolve`]).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::STATEMENT_LIMIT;
+use super::link::Link;
+use crate::error::StoreError;
+use crate::metrics::StoreMetrics;
+use crate::outbox::{CommitHook, CommittedEvent};
+use crate::sql::Sql;
+use crate::sql::postgres::{CommitError, Session};
+use crate::store_options::PostgresOptions;
+use crate::tx::Tx;
+use crate::values::args;
+use crate::writer::{JobOutcome, Jobs, Shared, Work};
+
+/// Fails with a division by zero once another server has another epoch.
+const FENCE: &str = "SELECT 1 / count(*) FROM (SELECT 1 FROM leadership WHERE id = 1 AND epoch = ?1 FOR SHARE) AS held";
+/// Fails with a division by zero if the last job of the lane is not `?2`.
+const MARK: &str = "WITH marked AS (UPDATE lanes SET job = ?3 WHERE lane = ?1 AND job = ?2 RETURNING 1)
+     SELECT 1 / count(*) FROM marked";
+const SET_ROW: &str =
+    "INSERT INTO lanes (lane, job) VALUES (?1, ?2) ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
+const READ_ROW: &str = "SELECT job FROM lanes WHERE lane = ?1 FOR UPDATE";
+const DELETE_ROW: &str = "DELETE FROM lanes WHERE lane = ?1";
+
+/// The shortest pause between two attempts to find out how a commit has ended.
+const RESOLVE_PAUSE: Duration = Duration::from_millis(50);
+
+/// The rows of the lanes of a store: those of a server have small numbers, and those of others numbers that nobody else has.
+pub(super) fn rows(options: &PostgresOptions) -> Range<i64> {
+    let lanes = i64::try_from(options.lanes.max(1)).unwrap_or(1) + 1;
+    let first = match options.epoch {
+        Some(_) => 0,
+        None => -i64::from(u32::MAX) - i64::from(Uuid::new_v4().as_fields().0) * (lanes + 1),
+    };
+    first..first + lanes
+}
+
+/// The transaction of a job.
+struct Transaction<'a> {
+    session: &'a Session,
+    row: i64,
+    epoch: Option<i64>,
+    /// The job that the lane committed last, and this one.
+    last: Uuid,
+    job: Uuid,
+}
+
+/// How the transaction of a job has ended.
+enum End {
+    /// With these events.
+    Committed(Vec<CommittedEvent>),
+    /// The job has failed, and has its error.
+    Refused,
+    /// The transaction has failed.
+    RolledBack(StoreError),
+    /// The connection ended before the answer.
+    InDoubt(Vec<CommittedEvent>, StoreError),
+}
+
+impl Transaction<'_> {
+    fn run(&self, work: &mut dyn Work, shared: &Shared) -> End {
+        if let Err(error) = begin(self.session, self.epoch) {
+            return End::RolledBack(error);
+        }
+        let mut tx = Tx::new(Sql::Postgres(self.session), shared.clock.now(), &shared.vault);
+        if work.run(&mut tx) == JobOutcome::Rollback {
+            // If this fails, the connection has ended, and the transaction with it.
+            let _ = self.session.roll_back();
+            return End::Refused;
+        }
+        let mark = args![self.row, self.last, self.job];
+        let marked = tx.rooms.write(tx.sql).and_then(|()| self.session.put(MARK, mark));
+        if let Err(error) = marked {
+            let _ = self.session.roll_back();
+            return End::RolledBack(error);
+        }
+        match self.session.commit() {
+            Ok(()) => End::Committed(tx.events),
+            Err(CommitError::RolledBack(error)) => End::RolledBack(error),
+            Err(CommitError::InDoubt(error)) => End::InDoubt(tx.events, error),
+        }
+    }
+}
+
+/// Begins a transaction, with the fence of a server.
+fn begin(session: &Session, epoch: Option<i64>) -> Result<(), StoreError> {
+    session.send_text("BEGIN")?;
+    match epoch {
+        Some(epoch) => session.put_fence(FENCE, args![epoch]),
+        None => Ok(()),
+    }
+}
+
+/// A lane.
+pub(super) struct Lane {
+    row: i64,
+    /// The epoch of the server; `None` for a command, which writes beside one.
+    epoch: Option<i64>,
+    link: Link,
+    /// The id in the lane's row; `None` until the row has been written.
+    last: Option<Uuid>,
+    /// Whether another server has taken over.
+    is_over: bool,
+    shared: Shared,
+    hook: Arc<CommitHook>,
+}
+
+impl Lane {
+    pub(super) fn new(row: i64, options: &PostgresOptions, shared: Shared, hook: Arc<CommitHook>) -> Self {
+        let link = Link::new(options.server.clone(), STATEMENT_LIMIT);
+        Self { row, epoch: options.epoch, link, last: None, is_over: false, shared, hook }
+    }
+
+    /// Runs jobs until none can come any more, or another server has taken over.
+    pub(super) fn run(mut self, mut jobs: Jobs<Box<dyn Work>>) {
+        while let Some(mut work) = jobs.wait() {
+            let begun = Instant::now();
+            let committed = self.run_job(work.as_mut(), &mut jobs);
+            self.observe(begun.elapsed());
+            match &committed {
+                Ok(events) if !events.is_empty() => (self.hook)(events),
+                Ok(_) => {}
+                Err(error) => log::error!("a write was rolled back: {error}"),
+            }
+            work.finish(committed.as_ref().map(|_| ()));
+            if self.is_over {
+                log::error!("another server has taken over: this one writes no more");
+                return;
+            }
+        }
+        self.end();
+    }
+
+    fn observe(&self, took: Duration) {
+        let StoreMetrics { writes_waiting, batch, commit, .. } = &self.shared.metrics;
+        writes_waiting.dec();
+        batch.observe(1.0);
+        commit.observe(took.as_secs_f64());
+    }
+
+    /// Runs a job in a transaction and returns the events that are now durable. An error is one of the transaction: that of a job
+    /// that has failed is with the job.
+    fn run_job(
+        &mut self,
+        work: &mut dyn Work,
+        jobs: &mut Jobs<Box<dyn Work>>,
+    ) -> Result<Vec<CommittedEvent>, StoreError> {
+        let last = match self.last {
+            Some(last) => last,
+            None => self.write_row()?,
+        };
+        let session = self.link.session()?;
+        let (before, job) = (session.waits(), Uuid::now_v7());
+        let ended = Transaction { session, row: self.row, epoch: self.epoch, last, job }.run(work, &self.shared);
+        self.shared.metrics.round_trips.inc_by(session.waits() - before);
+        self.is_over = session.was_fenced();
+        match ended {
+            End::Committed(events) => {
+                self.last = Some(job);
+                Ok(events)
+            }
+            End::Refused => Ok(Vec::new()),
+            End::RolledBack(error) => Err(error),
+            End::InDoubt(events, error) => {
+                log::warn!("the connection ended during a commit, and the lane finds out whether it is done: {error}");
+                self.resolve(job, jobs).and_then(|is_done| if is_done { Ok(events) } else { Err(error) })
+            }
+        }
+    }
+
+    /// Writes the row of the lane.
+    fn write_row(&mut self) -> Result<Uuid, StoreError> {
+        let job = Uuid::now_v7();
+        self.link.session()?.change(SET_ROW, args![self.row, job])?;
+        self.last = Some(job);
+        Ok(job)
+    }
+
+    /// Finds out whether a job is committed. Waits for the server as long as the store is open; the jobs that come meanwhile are
+    /// refused.
+    fn resolve(&mut self, job: Uuid, jobs: &mut Jobs<Box<dyn Work>>) -> Result<bool, StoreError> {
+        let away = StoreError::Unavailable("the connection to PostgreSQL has ended".into());
+        loop {
+            while let Some(other) = jobs.next() {
+                self.shared.metrics.writes_waiting.dec();
+                other.finish(Err(&away));
+            }
+            match self.read_row(job) {
+                Ok(is_done) => return Ok(is_done),
+                Err(error) if self.is_over || jobs.is_closed() => {
+                    let unknown = format!("it is not known whether the change is recorded: {error}");
+                    return Err(StoreError::Unavailable(unknown));
+                }
+                Err(_) => thread::sleep(self.link.pause().max(RESOLVE_PAUSE)),
+            }
+        }
+    }
+
+    /// Reads the lane's row, once the transaction of the job has ended. If that is not in the row, another id is written, over which
+    /// the job cannot write its own: what of it is still on its way fails.
+    fn read_row(&mut self, job: Uuid) -> Result<bool, StoreError> {
+        let (row, other) = (self.row, Uuid::now_v7());
+        let session = self.link.session()?;
+        begin(session, self.epoch)?;
+        let found = Sql::Postgres(session).one(READ_ROW, args![row], |row| row.get::<Uuid>("job"));
+        self.is_over = session.was_fenced();
+        if found? == Some(job) {
+            self.last = Some(job);
+            return session.roll_back().map(|()| true);
+        }
+        session.put(SET_ROW, args![row, other])?;
+        session.commit().map_err(CommitError::cause)?;
+        self.last = Some(other);
+        Ok(false)
+    }
+
+    /// Deletes the row of a command, which has the number of nobody else.
+    fn end(&mut self) {
+        let row = self.row;
+        if self.epoch.is_none()
+            && self.last.is_some()
+            && let Ok(session) = self.link.session()
+        {
+            let _ = session.change(DELETE_ROW, args![row]);
+        }
+    }
+}

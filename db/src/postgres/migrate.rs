@@ -1,0 +1,68 @@
+//! The schema, as numbered migrations. The table `schema` holds the number of the last one that was applied.
+
+use std::time::Duration;
+
+use crate::error::StoreError;
+use crate::sql::Sql;
+use crate::sql::postgres::{PostgresServer, Session};
+use crate::store_options::OlderSchema;
+use crate::values::args;
+
+/// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/postgres/0001_schema.sql")];
+
+/// The number of the schema that this program writes.
+pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+
+/// The oldest version of PostgreSQL that is used, as in `server_version_num`.
+const OLDEST_VERSION: i64 = 140_000;
+/// The longest time that a statement of a migration takes.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
+
+const VERSION_OF_SERVER: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
+const HAS_SCHEMA: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
+const VERSION: &str = "SELECT version FROM schema_version WHERE id = 1";
+const SET_VERSION: &str = "UPDATE schema_version SET version = ?1 WHERE id = 1";
+/// The table of the number, and a lock that two programs which migrate at once take in turn.
+const CREATE: &str = "SELECT pg_advisory_xact_lock(5136917);
+     CREATE TABLE IF NOT EXISTS schema_version (id BIGINT PRIMARY KEY CHECK (id = 1), version BIGINT NOT NULL);
+     INSERT INTO schema_version (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING";
+
+/// Checks the server and its schema, and migrates the schema if it may be.
+pub(super) fn prepare(server: &PostgresServer, older_schema: OlderSchema) -> Result<(), StoreError> {
+    let session = Session::connect(server, STATEMENT_LIMIT)?;
+    let version_of_server: i64 = Sql::Postgres(&session).value(VERSION_OF_SERVER, &[])?;
+    if version_of_server < OLDEST_VERSION {
+        let (found, known) = (version_of_server / 10_000, OLDEST_VERSION / 10_000);
+        return Err(StoreError::Unavailable(format!("PostgreSQL {known} or newer is needed, not {found}")));
+    }
+    let found = version(&session)?;
+    match older_schema {
+        OlderSchema::Refuse if found < SCHEMA => Err(StoreError::OlderSchema { found, known: SCHEMA }),
+        OlderSchema::Migrate if found < SCHEMA => migrate(&session),
+        _ => Ok(()),
+    }
+}
+
+/// Applies the migrations that a database lacks, in one transaction.
+fn migrate(session: &Session) -> Result<(), StoreError> {
+    session.batch("BEGIN")?;
+    session.batch(CREATE)?;
+    // Another program may have migrated meanwhile.
+    let found = version(session)?;
+    for (number, migration) in (1i64..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
+        session.batch(migration)?;
+        session.put(SET_VERSION, args![number])?;
+    }
+    session.batch("COMMIT")
+}
+
+/// Reads the number of a database's schema; 0 for one without tables.
+///
+/// # Errors
+/// [`StoreError::NewerSchema`] when this program does not know the schema.
+pub(crate) fn version(session: &Session) -> Result<i64, StoreError> {
+    let sql = Sql::Postgres(session);
+    let found = if sql.value(HAS_SCHEMA, &[])? { sql.value(VERSION, &[])? } else { 0 };
+    if found > SCHEMA { Err(StoreError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
+}

@@ -1,0 +1,169 @@
+//! The readers: sessions on threads of their own. Each read is one snapshot of the primary: it begins with its first statement, and
+//! its end is not waited for, so the transaction takes no round trip of its own.
+//!
+//! Point reads, lists and bulk reads have their own threads, as on SQLite. Nothing is remembered between reads.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use conclave_model::ProjectId;
+use conclave_model::permits::{PermitLimits, ProjectPermits};
+use parking_lot::Mutex;
+use prometheus::IntGauge;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::STATEMENT_LIMIT;
+use super::link::Link;
+use crate::error::StoreError;
+use crate::lists;
+use crate::sql::Sql;
+use crate::sql::postgres::{PostgresServer, Session};
+
+/// The longest time that a statement of a bulk read takes.
+const BULK_LIMIT: Duration = Duration::from_secs(600);
+
+/// A read, boxed for the queue. It sends its result through its own channel.
+type Job = Box<dyn FnOnce(Result<&Session, StoreError>) + Send>;
+
+/// A handle to the readers.
+#[derive(Clone)]
+pub(crate) struct Readers {
+    points: Threads,
+    lists: Threads,
+    bulk: Threads,
+    permits: ProjectPermits,
+}
+
+/// Threads that share a queue.
+#[derive(Clone)]
+struct Threads {
+    queue: Sender<Job>,
+    waiting: IntGauge,
+}
+
+impl Readers {
+    /// Starts the threads. Each connects at its first read.
+    pub(crate) fn start(server: &PostgresServer, readers: usize, waiting: &IntGauge) -> Result<Self, StoreError> {
+        let (lists, bulk) = ((readers / 4).max(1), (readers / 8).max(1));
+        let points = readers.saturating_sub(lists + bulk).max(1);
+        let threads = |count, limit| Threads::start(server, count, limit, waiting);
+        Ok(Self {
+            points: threads(points, STATEMENT_LIMIT)?,
+            lists: threads(lists, STATEMENT_LIMIT)?,
+            bulk: threads(bulk, BULK_LIMIT)?,
+            permits: ProjectPermits::new(PermitLimits { total: usize::MAX, of_project: lists::OF_PROJECT }),
+        })
+    }
+
+    /// Reads a few rows by their keys.
+    pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.points.run(|_| Ok(()), run).await
+    }
+
+    /// Runs the query of a project's list, which has a deadline.
+    pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let deadline = Instant::now() + lists::DEADLINE;
+        let permit = timeout_at(deadline, self.permits.wait(&project)).await.map_err(|_| lists::too_slow())?;
+        let limit = move |session: &Session| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(lists::too_slow());
+            }
+            // In whole milliseconds, so that the deadline is over when the server stops.
+            session.send_text(format!("SET LOCAL statement_timeout = {}", left.as_millis() + 1))
+        };
+        let list = move |sql: Sql<'_>| {
+            let result = run(sql, &project);
+            // Kept until here also when the caller has stopped waiting.
+            drop(permit);
+            result.map_err(|error| if Instant::now() >= deadline { lists::too_slow() } else { error })
+        };
+        self.lists.run(limit, list).await
+    }
+
+    /// Runs a read that may take long.
+    pub(crate) async fn bulk<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.bulk.run(|_| Ok(()), run).await
+    }
+}
+
+impl Threads {
+    fn start(
+        server: &PostgresServer,
+        count: usize,
+        statement_limit: Duration,
+        waiting: &IntGauge,
+    ) -> Result<Self, StoreError> {
+        let (queue, jobs) = channel();
+        let jobs = Arc::new(Mutex::new(jobs));
+        for _ in 0..count {
+            let (jobs, link, waiting) =
+                (Arc::clone(&jobs), Link::new(server.clone(), statement_limit), waiting.clone());
+            thread::Builder::new()
+                .name("store-reader".into())
+                .spawn(move || run_jobs(&jobs, link, &waiting))
+                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        }
+        Ok(Self { queue, waiting: waiting.clone() })
+    }
+
+    /// Runs a read in a transaction of its own, on one of the threads. `prepare` is sent before it.
+    async fn run<T, F>(
+        &self,
+        prepare: impl FnOnce(&Session) -> Result<(), StoreError> + Send + 'static,
+        run: F,
+    ) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job: Job = Box::new(move |session| {
+            let read = |session: &Session| {
+                session.send_text("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+                prepare(session)?;
+                let result = catch_unwind(AssertUnwindSafe(|| run(Sql::Postgres(session))));
+                result.unwrap_or_else(|_| Err(StoreError::Fault("a read panicked".into())))
+            };
+            // The caller may have stopped waiting.
+            let _ = reply.send(session.and_then(read));
+        });
+        self.waiting.inc();
+        if self.queue.send(job).is_err() {
+            self.waiting.dec();
+        }
+        answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
+    }
+}
+
+fn run_jobs(jobs: &Mutex<Receiver<Job>>, mut link: Link, waiting: &IntGauge) {
+    loop {
+        // One thread waits in the channel, the others for the lock.
+        let Ok(job) = jobs.lock().recv() else { return };
+        waiting.dec();
+        let session = link.session();
+        match session {
+            Ok(session) => {
+                job(Ok(session));
+                session.end_reading();
+            }
+            Err(error) => job(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The readers of an engine, in three lanes, so that no read waits for slower ones of another kind: point reads find a few rows by their
+//! keys, lists find a page of a project's rows, and bulk reads read all rows of a kind.
+//!
+//! A read sees everything that this process had committed when it was requested.
+
+use conclave_model::ProjectId;
+
+use crate::error::StoreError;
+use crate::snapshot::{Memory, Snapshot};
+use crate::sql::Sql;
+use crate::{postgres, sqlite};
+
+/// A handle to the readers.
+#[derive(Clone)]
+pub(crate) enum Readers {
+    File(sqlite::Readers),
+    Sessions(postgres::Readers),
+}
+
+impl Readers {
+    /// Runs a point read.
+    pub(crate) async fn point<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self {
+            Self::File(readers) => readers.point(run).await,
+            Self::Sessions(readers) => readers.point(run).await,
+        }
+    }
+
+    /// The same, for a read that uses what the snapshot remembers.
+    pub(crate) async fn snapshot<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut Snapshot<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self {
+            Self::File(readers) => readers.snapshot(run).await,
+            // Nothing is remembered: what another program has committed, such as a revoked key, is seen by the next read.
+            Self::Sessions(readers) => readers.point(|sql| run(&mut Snapshot::new(sql, &mut Memory::default()))).await,
+        }
+    }
+
+    /// Runs the query of a project's list.
+    pub(crate) async fn list<T, F>(&self, project: ProjectId, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>, &ProjectId) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self {
+            Self::File(readers) => readers.list(project, run).await,
+            Self::Sessions(readers) => readers.list(project, run).await,
+        }
+    }
+
+    /// Runs a read that may take long.
+    pub(crate) async fn bulk<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self {
+            Self::File(readers) => readers.bulk(run).await,
+            Self::Sessions(readers) => readers.bulk(run).await,
+        }
+    }
+
+    /// Ends the transactions that point reads share, if there are any.
+    pub(crate) fn end_snapshots(&self) {
+        if let Self::File(readers) = self {
+            readers.end_snapshots();
+        }
+    }
+}
