@@ -291,10 +291,9 @@ fn database_unavailable(_: &TestApp) -> Response {
     let app = TestApp::start();
     // Once this is written, so is everything that the start writes.
     app.room("before");
-    let held = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
-    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let lock = app.records().lock();
     let refused = create(&app, json!({"name": "a"}));
-    held.execute_batch("ROLLBACK").unwrap();
+    drop(lock);
     create(&app, json!({"name": "a"})).expect(201);
     refused
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use serde_json::{Value, json};
+use test_postgres::Records;
 
 use crate::support::{Request, WAIT_LIMIT};
 
@@ -66,6 +67,11 @@ impl Deployment {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!("{setup} && exec \"$0\" \"$@\""), program]);
         shell
+    }
+
+    /// Returns the records, for what a test does to them beside the server.
+    pub fn records(&self) -> Records {
+        Records::File(self.data().join("conclave.db"))
     }
 
     pub fn data(&self) -> PathBuf {

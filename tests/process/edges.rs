@@ -55,8 +55,7 @@ fn where_files_are_few_connections_are_closed_and_the_admin_listener_answers() {
 fn refusals_of_a_server_that_is_full_are_logged_once_and_not_each() {
     let deployment = Deployment::new().with("CONCLAVE_HTTP__MAX_REQUESTS", "1");
     let running = deployment.start();
-    let lock = rusqlite::Connection::open(deployment.data().join("conclave.db")).unwrap();
-    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let lock = deployment.records().lock();
     std::thread::scope(|scope| {
         let room = scope.spawn(|| running.post("/v1/rooms").json(json!({"name": "a"})).send());
         let is_running = "conclave_http_requests_admitted{state=\"running\"} 1\n";

@@ -221,9 +221,7 @@ fn a_room_whose_deadline_passed_while_the_server_was_down_ends_right_after_the_s
     running.room("long", 600);
     running.kill();
     // As if the server had been down for as long.
-    let database = rusqlite::Connection::open(deployment.data().join("conclave.db")).unwrap();
-    database.execute("UPDATE rooms SET empty_deadline = created_at WHERE name = 'short'", []).unwrap();
-    drop(database);
+    deployment.records().run("UPDATE rooms SET empty_deadline = created_at WHERE name = 'short'");
     let running = deployment.start();
     let status = |name: &str| running.get(&format!("/v1/rooms/{name}")).send().expect(200)["status"].clone();
     eventually(|| status("short") == "ended");

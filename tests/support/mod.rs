@@ -20,7 +20,7 @@ pub mod tls;
 mod watcher;
 
 use std::net::{SocketAddr, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,7 @@ use conclave::runtime::run_in_system;
 use conclave::server::{Server, ServerOptions};
 use conclave_model::{Clock, Timestamp};
 use serde_json::{Value, json};
+use test_postgres::Records;
 use tokio::sync::oneshot;
 
 pub use billing::FakeBilling;
@@ -37,6 +38,9 @@ pub use hanging::Hanging;
 pub use receiver::{Received, Receiver};
 pub use sandbox::with_microphone;
 pub use watcher::{Watched, Watcher};
+
+/// The file of the records in the data directory.
+const DATABASE: &str = "conclave.db";
 
 /// The time at which every test's clock starts.
 pub const START: &str = "2026-03-01T12:00:00Z";
@@ -60,6 +64,7 @@ pub struct TestApp {
     pub clock: Clock,
     config: Config,
     data: Option<tempfile::TempDir>,
+    records: Arc<Records>,
     running: Option<Running>,
 }
 
@@ -131,10 +136,12 @@ impl TestApp {
         config.limits.exchange_per_second = 100_000;
         config.limits.exchange_burst = 100_000;
         change(&mut config);
-        Self::boot(config, clock, tempfile::tempdir().unwrap())
+        let data = tempfile::tempdir().unwrap();
+        let records = Arc::new(Records::File(data.path().join(DATABASE)));
+        Self::boot(config, clock, data, records)
     }
 
-    fn boot(config: Config, clock: Clock, data: tempfile::TempDir) -> Self {
+    fn boot(config: Config, clock: Clock, data: tempfile::TempDir, records: Arc<Records>) -> Self {
         let options = ServerOptions {
             config: config.clone(),
             origins: SettingOrigins::default(),
@@ -156,6 +163,7 @@ impl TestApp {
             clock,
             config,
             data: Some(data),
+            records,
             running: Some(Running { stop, thread }),
         }
     }
@@ -169,7 +177,8 @@ impl TestApp {
     pub fn restart_after(mut self, downtime: Duration) -> Self {
         self.halt();
         self.clock.advance(downtime);
-        Self::boot(self.config.clone(), self.clock.clone(), self.data.take().unwrap())
+        let records = Arc::clone(&self.records);
+        Self::boot(self.config.clone(), self.clock.clone(), self.data.take().unwrap(), records)
     }
 
     /// Starts the app on what was on disk at this moment, as after a crash, with the clock advanced while it was down.
@@ -180,9 +189,10 @@ impl TestApp {
                 std::fs::copy(file.path(), disk.path().join(file.file_name())).unwrap();
             }
         }
+        let records = Arc::new(self.records.copy(disk.path().join(DATABASE)));
         self.halt();
         self.clock.advance(downtime);
-        Self::boot(self.config.clone(), self.clock.clone(), disk)
+        Self::boot(self.config.clone(), self.clock.clone(), disk, records)
     }
 
     /// Restarts with some settings changed in between.
@@ -199,12 +209,25 @@ impl TestApp {
 
     /// The scope of the faults of the app's database.
     pub fn database_scope(&self) -> String {
-        self.data().canonicalize().unwrap().join("conclave.db").display().to_string()
+        self.data().canonicalize().unwrap().join(DATABASE).display().to_string()
     }
 
     /// The port of the API listener.
     pub fn port(&self) -> u16 {
         self.api.rsplit_once(':').unwrap().1.parse().unwrap()
+    }
+
+    /// The records, for what a test does to them beside the app.
+    pub const fn records(&self) -> &Arc<Records> {
+        &self.records
+    }
+
+    /// Whether the records or a file of the data directory contain a text as it is.
+    pub fn holds(&self, text: &str) -> bool {
+        let files = std::fs::read_dir(self.data()).unwrap().map(|entry| entry.unwrap().path());
+        let mut bytes = files.filter(|path| path.is_file()).map(|path| std::fs::read(path).unwrap());
+        let is_in_files = bytes.any(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()));
+        is_in_files || self.records.contain(text)
     }
 
     /// The data directory.

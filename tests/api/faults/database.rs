@@ -124,8 +124,7 @@ fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_a
     let other = other_project(&app, "self_hosted");
     app.endpoint(&receiver.url);
     app.room("a");
-    let held = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
-    held.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let lock = app.records().lock();
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| app.delete("/v1/rooms/a").send());
         for key in [&app.key, &other.key] {
@@ -143,7 +142,7 @@ fn while_the_database_is_locked_reads_of_all_projects_go_on_and_writes_wait_or_a
         let waits = scope.spawn(|| app.delete("/v1/rooms/a").send());
         let is_waiting = |text: &str| text.lines().any(|line| line == "conclave_store_writes_waiting 1");
         eventually(|| is_waiting(&app.admin("GET", "/metrics").send().text()));
-        held.execute_batch("ROLLBACK").unwrap();
+        drop(lock);
         waits.join().unwrap()
     });
     waits.expect_empty(204);

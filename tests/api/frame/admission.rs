@@ -3,7 +3,6 @@
 use std::thread;
 
 use conclave::config::Config;
-use rusqlite::Connection;
 use serde_json::json;
 
 use crate::support::{Response, TestApp, eventually};
@@ -13,13 +12,6 @@ use crate::tools::other_project;
 fn tiny(config: &mut Config) {
     config.limits.project_running = 1;
     config.limits.project_waiting = 1;
-}
-
-/// Locks the database, so that a change takes until this is dropped.
-fn locked(app: &TestApp) -> Connection {
-    let connection = Connection::open(app.data().join("conclave.db")).unwrap();
-    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
-    connection
 }
 
 fn admitted(app: &TestApp, state: &str, count: u32) -> bool {
@@ -42,7 +34,7 @@ fn expect_refused(response: &Response, status: u16, code: &str) {
 fn a_project_waits_for_itself_and_another_is_served_meanwhile() {
     let app = TestApp::start_with(tiny);
     let other = other_project(&app, "self_hosted");
-    let lock = locked(&app);
+    let lock = app.records().lock();
     thread::scope(|scope| {
         let running = scope.spawn(|| app.post("/v1/rooms").json(json!({"name": "a"})).send());
         eventually(|| admitted(&app, "running", 1));
@@ -64,7 +56,7 @@ fn a_project_waits_for_itself_and_another_is_served_meanwhile() {
 #[test]
 fn a_request_that_has_waited_for_a_second_is_refused() {
     let app = TestApp::start_with(tiny);
-    let lock = locked(&app);
+    let lock = app.records().lock();
     thread::scope(|scope| {
         let running = scope.spawn(|| app.post("/v1/rooms").json(json!({"name": "a"})).send());
         eventually(|| admitted(&app, "running", 1));
@@ -79,7 +71,7 @@ fn a_request_that_has_waited_for_a_second_is_refused() {
 fn requests_beyond_the_total_are_503_and_the_admin_listener_answers() {
     let app = TestApp::start_with(|config| config.http.max_requests = 1);
     let other = other_project(&app, "self_hosted");
-    let lock = locked(&app);
+    let lock = app.records().lock();
     thread::scope(|scope| {
         let running = scope.spawn(|| app.post("/v1/rooms").json(json!({"name": "a"})).send());
         eventually(|| admitted(&app, "running", 1));

@@ -160,11 +160,10 @@ fn an_address_that_guesses_keys_is_refused_before_the_next_key_is_looked_up() {
     let guess = |letter: char| app.get("/v1/rooms").bearer(&format!("vk_test_{}", letter.to_string().repeat(43)));
     app.get("/v1/rooms").send().expect(200);
     exhaust(&guess('a'), 401);
-    let database = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
     // A lookup would fail from here on.
-    database.execute_batch("ALTER TABLE api_keys RENAME TO hidden_keys").unwrap();
+    app.records().run("ALTER TABLE api_keys RENAME TO hidden_keys");
     let refused = guess('b').send();
-    database.execute_batch("ALTER TABLE hidden_keys RENAME TO api_keys").unwrap();
+    app.records().run("ALTER TABLE hidden_keys RENAME TO api_keys");
     refused.expect_error(429, "rate_limited", None);
     // A key that is in use is not refused for what others guess at its address.
     app.get("/v1/rooms").send().expect(200);

@@ -1,7 +1,5 @@
 //! Deleting a webhook endpoint with many pending deliveries: they are gone at once, and their rows later, in steps.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use crate::support::{Receiver, TestApp, eventually};
@@ -15,28 +13,22 @@ fn app_with_pending() -> (TestApp, String) {
     app.room("standup");
     app.join("standup", "alice", "");
     app.deliver();
+    let id_of_delivery = app.records().random_id();
     let many = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {PENDING})
          INSERT INTO webhook_deliveries
              (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, attempts, next_attempt_at, created_at)
-         SELECT randomblob(16), project_id, endpoint_id, endpoint_url, event_id, event_type, 'pending', 1,
+         SELECT {id_of_delivery}, project_id, endpoint_id, endpoint_url, event_id, event_type, 'pending', 1,
                 created_at + 3600000, created_at
          FROM (SELECT * FROM webhook_deliveries LIMIT 1), n"
     );
-    database(&app).execute_batch(&many).unwrap();
+    app.records().run(&many);
     (app, id)
-}
-
-fn database(app: &TestApp) -> rusqlite::Connection {
-    let database = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
-    database.busy_timeout(Duration::from_secs(10)).unwrap();
-    database
 }
 
 /// The rows of pending deliveries and of endpoints.
 fn rows(app: &TestApp) -> (u32, u32) {
-    let database = database(app);
-    let count = |text: &str| database.query_row(text, [], |row| row.get(0)).unwrap();
+    let count = |text: &str| app.records().value(text).parse().unwrap();
     let pending = "SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'";
     (count(pending), count("SELECT count(*) FROM webhook_endpoints"))
 }

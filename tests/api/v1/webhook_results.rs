@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,8 +24,7 @@ fn a_delivery_is_posted_once_while_the_database_cannot_be_written() {
     let (app, receiver) = TestApp::start_with_receiver();
     one_event(&app, "standup");
     app.wait_until_armed();
-    let other = rusqlite::Connection::open(app.data().join("conclave.db")).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let lock = app.records().lock();
     app.advance(Duration::from_secs(5));
     receiver.next();
     // Until its result cannot be written, and then over two more ticks.
@@ -33,7 +33,7 @@ fn a_delivery_is_posted_once_while_the_database_cannot_be_written() {
         app.advance(Duration::from_secs(5));
     }
     assert_eq!(receiver.drain().len(), 0, "the delivery was posted again");
-    other.execute_batch("ROLLBACK").unwrap();
+    drop(lock);
     eventually(|| {
         app.advance(Duration::from_secs(5));
         app.deliveries("status=pending").is_empty()
@@ -80,16 +80,12 @@ fn a_stop_records_every_post_in_flight() {
     posts.sort_by(|(_, one), (_, other)| one.cmp(other));
     let [(a, _), (b, _)] = posts;
     // "a" has further deliveries, and its answer comes after the stop has begun; that of "b" comes later still.
-    let (api, file) = (app.api.clone(), app.data().join("conclave.db"));
+    let (api, records) = (app.api.clone(), Arc::clone(app.records()));
     let answering = std::thread::spawn(move || {
-        let database = rusqlite::Connection::open(file).unwrap();
-        let delivered = || -> u32 {
-            let count = "SELECT count(*) FROM webhook_deliveries WHERE status = 'delivered'";
-            database.query_row(count, [], |row| row.get(0)).unwrap()
-        };
+        let delivered = "SELECT count(*) FROM webhook_deliveries WHERE status = 'delivered'";
         TestApp::stop_begins(&api);
         answer(a);
-        eventually(|| delivered() == 2);
+        eventually(|| records.value(delivered) == "2");
         answer(b);
     });
     let app = app.restart();

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use conclave_model::faults::{Fault as ActorFault, arm, left};
-use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_http_server::{Fault, ObjectStorage};
@@ -132,10 +131,8 @@ fn an_upload_that_hangs_keeps_no_state_of_the_database() {
     recorded.stop(&id);
     eventually(|| recorded.storage.counts().2 == 1);
     // Kept, it prevents that the log is emptied, which each command does at its end.
-    let database = Connection::open(recorded.call.app.data().join("conclave.db")).unwrap();
-    database.busy_timeout(Duration::ZERO).unwrap();
     recorded.call.app.room("retro");
-    eventually(|| !database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0)).unwrap());
+    eventually(|| !recorded.call.app.records().are_held_by_a_read());
     recorded.storage.release();
 }
 

@@ -1,4 +1,4 @@
-//! PostgreSQL for tests. A test binary starts one throw-away server at its first use ([`Cluster::shared`]), each test gets a
+//! PostgreSQL for tests, and what tests do to records on either engine ([`Records`]). A test binary starts one throw-away server at its first use ([`Cluster::shared`]), each test gets a
 //! database of its own ([`Database`]), and a [`Proxy`] makes the faults of a network. Nothing of it needs root.
 //!
 //! ```no_run
@@ -19,6 +19,7 @@ mod engine;
 mod owner;
 mod programs;
 mod proxy;
+mod records;
 mod session;
 mod tls;
 mod watchdog;
@@ -31,6 +32,7 @@ pub use database::Database;
 pub use engine::Engine;
 pub use programs::{OLDEST_VERSION, Programs};
 pub use proxy::{Cut, Proxy};
+pub use records::{Lock, Records};
 pub use session::Session;
 
 /// How long a server may take to start or to end. Far longer than needed on a busy machine.

@@ -1,0 +1,217 @@
+//! The records of a server under test, on the engine that was chosen: what a test does to them beside the server.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use crate::cluster::Cluster;
+use crate::database::Database;
+use crate::engine::Engine;
+use crate::session::Session;
+
+/// How long a statement waits for a server that writes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The tables with the rows of the server's lock and of its last jobs: a server whose records are locked keeps its lock.
+const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats')";
+
+/// Where the records of a test are.
+#[derive(Debug)]
+pub enum Records {
+    /// In this file.
+    File(PathBuf),
+    /// In a database of the server that the tests share.
+    Server(Database<'static>),
+}
+
+/// A lock of the records: writes wait, and reads go on, until it is dropped.
+#[derive(Debug)]
+pub enum Lock {
+    /// A transaction that has the turn to write.
+    File(Connection),
+    /// A transaction that has locked each table.
+    Server(Session),
+}
+
+impl Records {
+    /// Returns the place of new records: this file, which does not exist yet, or a database as `prepare` leaves one.
+    ///
+    /// # Panics
+    /// As [`Cluster::shared`].
+    #[must_use]
+    pub fn create(file: PathBuf, prepare: impl FnOnce(&str)) -> Self {
+        match Engine::chosen() {
+            Engine::Sqlite => Self::File(file),
+            Engine::Postgres => Self::Server(
+                Cluster::shared().prepared_database("the current schema", |database| prepare(&database.url())),
+            ),
+        }
+    }
+
+    /// Returns the url of the database, if it is not a file.
+    #[must_use]
+    pub fn url(&self) -> Option<String> {
+        match self {
+            Self::File(_) => None,
+            Self::Server(database) => Some(database.url()),
+        }
+    }
+
+    /// Runs a statement, or several.
+    ///
+    /// # Panics
+    /// A statement fails.
+    pub fn run(&self, text: &str) {
+        match self {
+            Self::File(file) => connect(file).execute_batch(text).expect("the statement runs"),
+            Self::Server(database) => drop(database.run(text)),
+        }
+    }
+
+    /// Returns the only value of a query as text.
+    ///
+    /// # Panics
+    /// The query fails, or its value is neither a number nor a text.
+    #[must_use]
+    pub fn value(&self, query: &str) -> String {
+        match self {
+            Self::File(file) => match connect(file).query_row(query, [], |row| row.get(0)).expect("the query runs") {
+                Value::Integer(number) => number.to_string(),
+                Value::Text(text) => text,
+                other => panic!("{query}: {other:?}"),
+            },
+            Self::Server(database) => database.run(query),
+        }
+    }
+
+    /// Returns the expression of a new random id.
+    #[must_use]
+    pub const fn random_id(&self) -> &'static str {
+        match self {
+            Self::File(_) => "randomblob(16)",
+            Self::Server(_) => "gen_random_uuid()",
+        }
+    }
+
+    /// Locks the records, as another program may, for longer than a write waits.
+    ///
+    /// # Panics
+    /// Another program has locked them.
+    #[must_use]
+    pub fn lock(&self) -> Lock {
+        match self {
+            Self::File(file) => {
+                let connection = connect(file);
+                connection.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+                Lock::File(connection)
+            }
+            Self::Server(database) => {
+                let mut session = database.session();
+                let tables =
+                    "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname = 'public'";
+                let tables = session.run(&format!("{tables} AND tablename NOT IN {TABLES_OF_THE_SERVER}")).concat();
+                session.run(&format!("BEGIN; LOCK TABLE {tables} IN EXCLUSIVE MODE"));
+                Lock::Server(session)
+            }
+        }
+    }
+
+    /// Whether a read of another program keeps an old state: what was deleted since then takes space as long as that.
+    ///
+    /// # Panics
+    /// The records cannot be looked at.
+    #[must_use]
+    pub fn are_held_by_a_read(&self) -> bool {
+        match self {
+            Self::File(file) => {
+                let connection = connect(file);
+                connection.busy_timeout(Duration::ZERO).expect("a timeout");
+                let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+                is_busy.expect("a checkpoint")
+            }
+            Self::Server(database) => {
+                let others = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+                database.run(&format!("SELECT count(backend_xmin) FROM {others}")) != "0"
+            }
+        }
+    }
+
+    /// Whether the records contain a text as it is, in a text or in bytes.
+    ///
+    /// # Panics
+    /// The records cannot be read.
+    #[must_use]
+    pub fn contain(&self, text: &str) -> bool {
+        match self {
+            Self::File(file) => ["", "-wal", "-shm"].iter().any(|ending| {
+                let mut path = OsString::from(file);
+                path.push(ending);
+                let bytes = fs::read(path).unwrap_or_default();
+                bytes.windows(text.len()).any(|part| part == text.as_bytes())
+            }),
+            Self::Server(database) => {
+                let dump = database.dump();
+                // As pg_dump writes a column of bytes.
+                let bytes: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+                dump.contains(text) || dump.contains(&bytes)
+            }
+        }
+    }
+
+    /// Returns what has been committed as other records: those of a file are in a copy of its folder, which the caller has made.
+    #[must_use]
+    pub fn copy(&self, file: PathBuf) -> Self {
+        match self {
+            Self::File(_) => Self::File(file),
+            Self::Server(database) => Self::Server(database.copy()),
+        }
+    }
+}
+
+fn connect(file: &Path) -> Connection {
+    let connection = Connection::open(file).expect("the database opens");
+    connection.busy_timeout(BUSY_TIMEOUT).expect("a timeout");
+    connection
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(folder: &tempfile::TempDir) -> Records {
+        let records = Records::create(folder.path().join("test.db"), |_| {});
+        records.run("CREATE TABLE notes (note TEXT, bytes BYTEA); INSERT INTO notes VALUES ('plain', 'bytes')");
+        records
+    }
+
+    #[test]
+    fn a_statement_changes_what_a_query_returns() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = records(&folder);
+        assert_eq!(
+            (records.value("SELECT note FROM notes"), records.value("SELECT count(*) FROM notes")),
+            ("plain".to_owned(), "1".to_owned())
+        );
+        assert!(records.contain("plain") && records.contain("bytes") && !records.contain("missing"));
+    }
+
+    #[test]
+    fn reads_go_on_while_the_records_are_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = records(&folder);
+        let lock = records.lock();
+        assert_eq!(records.value("SELECT count(*) FROM notes"), "1");
+        let waits = std::thread::scope(|scope| {
+            let writes = scope.spawn(|| records.run("UPDATE notes SET note = 'changed'"));
+            let before = records.value("SELECT note FROM notes");
+            drop(lock);
+            writes.join().unwrap();
+            before
+        });
+        assert_eq!((waits, records.value("SELECT note FROM notes")), ("plain".to_owned(), "changed".to_owned()));
+    }
+}
