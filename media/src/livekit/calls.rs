@@ -29,88 +29,57 @@ pub(super) struct Call<R> {
     response: PhantomData<fn() -> R>,
 }
 
-fn call<R>(path: &'static str, grant: ApiGrant, request: &impl Message) -> Call<R> {
-    Call { path, grant, body: request.encode_to_vec(), timeout: CallTimeout::Configured, response: PhantomData }
+/// Declares calls: for each, its name, its request, its response and its method. Those of one group have the service, the grant and
+/// the timeout in common.
+macro_rules! calls {
+    ($service:literal, $grant:expr, $timeout:ident:
+     $($name:ident($request:ident) -> $response:ident = $method:literal;)+) => {$(
+        pub(super) fn $name(request: &proto::$request) -> Call<proto::$response> {
+            let grant: fn(&proto::$request) -> ApiGrant = $grant;
+            Call {
+                path: concat!($service, "/", $method),
+                grant: grant(request),
+                body: request.encode_to_vec(),
+                timeout: CallTimeout::$timeout,
+                response: PhantomData,
+            }
+        }
+    )+};
 }
 
-fn start_call<R>(path: &'static str, request: &impl Message) -> Call<R> {
-    Call { timeout: CallTimeout::Extended, ..call(path, ApiGrant::room_record(), request) }
+calls! { "RoomService", |_| ApiGrant::room_create(), Configured:
+    create_room(CreateRoomRequest) -> Room = "CreateRoom";
+    delete_room(DeleteRoomRequest) -> DeleteRoomResponse = "DeleteRoom";
 }
 
-pub(super) fn create_room(request: &proto::CreateRoomRequest) -> Call<proto::Room> {
-    call("RoomService/CreateRoom", ApiGrant::room_create(), request)
+calls! { "RoomService", |_| ApiGrant::room_list(), Configured:
+    list_rooms(ListRoomsRequest) -> ListRoomsResponse = "ListRooms";
 }
 
-pub(super) fn delete_room(request: &proto::DeleteRoomRequest) -> Call<proto::DeleteRoomResponse> {
-    call("RoomService/DeleteRoom", ApiGrant::room_create(), request)
+calls! { "RoomService", |request| ApiGrant::room_admin(&request.room), Configured:
+    list_participants(ListParticipantsRequest) -> ListParticipantsResponse = "ListParticipants";
+    get_participant(RoomParticipantIdentity) -> ParticipantInfo = "GetParticipant";
+    remove_participant(RoomParticipantIdentity) -> RemoveParticipantResponse = "RemoveParticipant";
+    mute_track(MuteRoomTrackRequest) -> MuteRoomTrackResponse = "MutePublishedTrack";
+    update_participant(UpdateParticipantRequest) -> ParticipantInfo = "UpdateParticipant";
+    update_subscriptions(UpdateSubscriptionsRequest) -> UpdateSubscriptionsResponse = "UpdateSubscriptions";
+    send_data(SendDataRequest) -> SendDataResponse = "SendData";
 }
 
-pub(super) fn list_rooms(request: &proto::ListRoomsRequest) -> Call<proto::ListRoomsResponse> {
-    call("RoomService/ListRooms", ApiGrant::room_list(), request)
+calls! { "Egress", |_| ApiGrant::room_record(), Extended:
+    start_room_composite(RoomCompositeEgressRequest) -> EgressInfo = "StartRoomCompositeEgress";
+    start_participant(ParticipantEgressRequest) -> EgressInfo = "StartParticipantEgress";
+    start_track(TrackEgressRequest) -> EgressInfo = "StartTrackEgress";
 }
 
-pub(super) fn list_participants(request: &proto::ListParticipantsRequest) -> Call<proto::ListParticipantsResponse> {
-    call("RoomService/ListParticipants", ApiGrant::room_admin(&request.room), request)
+calls! { "Egress", |_| ApiGrant::room_record(), Configured:
+    list_egress(ListEgressRequest) -> ListEgressResponse = "ListEgress";
+    stop_egress(StopEgressRequest) -> EgressInfo = "StopEgress";
+    update_stream(UpdateStreamRequest) -> EgressInfo = "UpdateStream";
 }
 
-pub(super) fn get_participant(request: &proto::RoomParticipantIdentity) -> Call<proto::ParticipantInfo> {
-    call("RoomService/GetParticipant", ApiGrant::room_admin(&request.room), request)
-}
-
-pub(super) fn remove_participant(request: &proto::RoomParticipantIdentity) -> Call<proto::RemoveParticipantResponse> {
-    call("RoomService/RemoveParticipant", ApiGrant::room_admin(&request.room), request)
-}
-
-pub(super) fn mute_track(request: &proto::MuteRoomTrackRequest) -> Call<proto::MuteRoomTrackResponse> {
-    call("RoomService/MutePublishedTrack", ApiGrant::room_admin(&request.room), request)
-}
-
-pub(super) fn update_participant(request: &proto::UpdateParticipantRequest) -> Call<proto::ParticipantInfo> {
-    call("RoomService/UpdateParticipant", ApiGrant::room_admin(&request.room), request)
-}
-
-pub(super) fn update_subscriptions(
-    request: &proto::UpdateSubscriptionsRequest,
-) -> Call<proto::UpdateSubscriptionsResponse> {
-    call("RoomService/UpdateSubscriptions", ApiGrant::room_admin(&request.room), request)
-}
-
-pub(super) fn send_data(request: &proto::SendDataRequest) -> Call<proto::SendDataResponse> {
-    call("RoomService/SendData", ApiGrant::room_admin(&request.room), request)
-}
-
-pub(super) fn start_room_composite(request: &proto::RoomCompositeEgressRequest) -> Call<proto::EgressInfo> {
-    start_call("Egress/StartRoomCompositeEgress", request)
-}
-
-pub(super) fn start_participant(request: &proto::ParticipantEgressRequest) -> Call<proto::EgressInfo> {
-    start_call("Egress/StartParticipantEgress", request)
-}
-
-pub(super) fn start_track(request: &proto::TrackEgressRequest) -> Call<proto::EgressInfo> {
-    start_call("Egress/StartTrackEgress", request)
-}
-
-pub(super) fn list_egress(request: &proto::ListEgressRequest) -> Call<proto::ListEgressResponse> {
-    call("Egress/ListEgress", ApiGrant::room_record(), request)
-}
-
-pub(super) fn stop_egress(request: &proto::StopEgressRequest) -> Call<proto::EgressInfo> {
-    call("Egress/StopEgress", ApiGrant::room_record(), request)
-}
-
-pub(super) fn update_stream(request: &proto::UpdateStreamRequest) -> Call<proto::EgressInfo> {
-    call("Egress/UpdateStream", ApiGrant::room_record(), request)
-}
-
-pub(super) fn create_ingress(request: &proto::CreateIngressRequest) -> Call<proto::IngressInfo> {
-    call("Ingress/CreateIngress", ApiGrant::ingress_admin(), request)
-}
-
-pub(super) fn list_ingress(request: &proto::ListIngressRequest) -> Call<proto::ListIngressResponse> {
-    call("Ingress/ListIngress", ApiGrant::ingress_admin(), request)
-}
-
-pub(super) fn delete_ingress(request: &proto::DeleteIngressRequest) -> Call<proto::IngressInfo> {
-    call("Ingress/DeleteIngress", ApiGrant::ingress_admin(), request)
+calls! { "Ingress", |_| ApiGrant::ingress_admin(), Configured:
+    create_ingress(CreateIngressRequest) -> IngressInfo = "CreateIngress";
+    list_ingress(ListIngressRequest) -> ListIngressResponse = "ListIngress";
+    delete_ingress(DeleteIngressRequest) -> IngressInfo = "DeleteIngress";
 }
