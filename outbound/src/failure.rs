@@ -79,3 +79,44 @@ impl From<&io::Error> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_of_the_http_client_has_its_reason() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        for (error, expected) in [
+            (Error::HostNotFound, Failure::NameNotResolved),
+            (Error::Other(AddressBlocked { host: "internal".to_owned() }.into()), Failure::AddressBlocked),
+            (Error::Other("another error".into()), Failure::NotSent),
+            (Error::Io(refused), Failure::Refused),
+            (Error::ConnectionFailed, Failure::ConnectionFailed),
+            (Error::Rustls(rustls::Error::DecryptError), Failure::Tls(rustls::Error::DecryptError.to_string())),
+            (Error::Tls("no certificate"), Failure::Tls("no certificate".to_owned())),
+            (Error::LargeResponseHeader(2, 1), Failure::LargeHead),
+            (Error::BodyExceedsLimit(1), Failure::LargeBody),
+            (Error::TooManyRedirects, Failure::NotSent),
+        ] {
+            assert_eq!(Failure::from(&error), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn each_error_of_a_socket_has_its_reason() {
+        use io::ErrorKind as Kind;
+        for (kinds, expected) in [
+            (&[Kind::TimedOut, Kind::WouldBlock][..], Failure::TimedOut),
+            (&[Kind::InvalidData], Failure::Tls("invalid data".to_owned())),
+            (&[Kind::ConnectionRefused], Failure::Refused),
+            (&[Kind::HostUnreachable, Kind::NetworkUnreachable, Kind::AddrNotAvailable], Failure::Unreachable),
+            (&[Kind::ConnectionReset, Kind::ConnectionAborted, Kind::BrokenPipe, Kind::UnexpectedEof], Failure::Closed),
+            (&[Kind::PermissionDenied], Failure::ConnectionFailed),
+        ] {
+            for kind in kinds {
+                assert_eq!(Failure::from(&io::Error::from(*kind)), expected, "{kind}");
+            }
+        }
+    }
+}

@@ -176,6 +176,11 @@ mod tests {
         ] {
             assert!(matches!(refusal(url), UrlError::Invalid(_)), "{url}");
         }
+        for url in ["http://1.1.1.1/\u{1}", "http://1.1.1.1/\\x"] {
+            let reason = "must not hold white space, control characters or backslashes";
+            assert_eq!(refusal(url), UrlError::Invalid(reason), "{url:?}");
+        }
+        assert_eq!(refusal("http://.example.com/"), UrlError::Invalid("must name a host"));
         for url in [
             "https://user@example.com/",
             "https://:word@example.com/",

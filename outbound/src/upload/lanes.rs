@@ -105,4 +105,15 @@ mod tests {
         lanes.note(storage, &Ok(()));
         assert_eq!(take_all(&lanes, project, storage).len(), WORKING.of_project, "it works again");
     }
+
+    #[tokio::test]
+    async fn an_attempt_has_its_result_and_one_that_is_interrupted_is_noted() {
+        let (lanes, project, storage) = (Lanes::new().unwrap(), ProjectId::new(), DestinationId::new());
+        let interrupted = || Err(UploadFailure::Interrupted("timed out".into()));
+        assert!(lanes.run(&project, &storage, || Ok(())).await.is_ok());
+        assert_eq!(take_all(&lanes, &project, &storage).len(), WORKING.of_project);
+        let ended = lanes.run(&project, &storage, interrupted).await;
+        assert!(matches!(ended, Err(UploadFailure::Interrupted(_))), "{ended:?}");
+        assert_eq!(take_all(&lanes, &project, &storage).len(), INTERRUPTED.of_project);
+    }
 }
