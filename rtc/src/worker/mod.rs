@@ -30,7 +30,7 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::mem;
 use std::time::{Duration, Instant};
 
@@ -76,8 +76,8 @@ pub struct Worker {
     overload: Overload,
     /// The connections that were changed and not driven since.
     touched: VecDeque<TransportKey>,
-    /// The participants whose sections may differ from what was signalled to them.
-    renegotiate: Vec<PeerKey>,
+    /// The participants whose sections may differ from what was signalled to them, and when that is to be compared.
+    renegotiate: BTreeSet<(Instant, PeerKey)>,
     /// The tracks of which a layer has begun to send.
     revived: Vec<TrackKey>,
     /// The connections of which packets are held.
@@ -127,7 +127,7 @@ impl Worker {
             ticks: Ticks::new(now),
             overload: Overload::new(now),
             touched: VecDeque::new(),
-            renegotiate: Vec::new(),
+            renegotiate: BTreeSet::new(),
             revived: Vec::new(),
             held: Vec::new(),
             has_backlog_shrunk: false,
@@ -200,13 +200,11 @@ impl Worker {
             for track in mem::take(&mut self.revived) {
                 self.allocate_receivers(track);
             }
-            for peer in mem::take(&mut self.renegotiate) {
-                self.negotiate(peer);
-            }
+            self.run_negotiations();
             match self.touched.pop_front() {
                 Some(key) => self.drive(key),
                 None if self.release_packets() => {}
-                None if self.renegotiate.is_empty() && self.revived.is_empty() => return false,
+                None if self.revived.is_empty() && !self.run_negotiations() => return false,
                 None => {}
             }
         }
@@ -216,7 +214,8 @@ impl Worker {
     /// Returns when [`Worker::handle_timeout`] has to be called next, if ever.
     pub fn next_timeout(&self) -> Option<Instant> {
         let tick = (!self.peers.is_empty()).then(|| self.ticks.next());
-        [self.timers.next(), tick].into_iter().flatten().min()
+        let negotiation = self.renegotiate.first().map(|(at, _)| *at);
+        [self.timers.next(), tick, negotiation].into_iter().flatten().min()
     }
 
     /// Returns what has been forwarded.

@@ -19,20 +19,43 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// After what time a client that was asked for an offer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// How long a change waits for others, so that they are one offer: a participant who comes back brings several.
+const SETTLE: Duration = Duration::from_millis(20);
+
+/// The least time between two offers, as LiveKit's server has it. Pion applies an answered offer later, and may lose the track of a
+/// section that a next offer changes until then.
+const BETWEEN_OFFERS: Duration = Duration::from_millis(150);
+
 impl Worker {
-    /// Notes that a participant's sections may have changed. They are negotiated at the end of the batch of inputs.
+    /// Notes that a participant's sections may have changed. They are negotiated at the end of the batch of inputs in single mode, where
+    /// the client decides when it makes an offer, and together with other changes in dual mode.
     pub(super) fn request_negotiation(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(key).filter(|peer| !peer.has_failed) else { return };
-        if !std::mem::replace(&mut peer.negotiation.is_needed, true) {
-            self.renegotiate.push(key);
+        let last = peer.negotiation.last_offer_at.filter(|_| !peer.is_single() && !peer.negotiation.wants_ice_restart);
+        let at = last.map_or(self.now, |last| (self.now + SETTLE).max(last + BETWEEN_OFFERS));
+        if peer.negotiation.needed_at.is_none_or(|needed| at < needed) {
+            peer.negotiation.needed_at = Some(at);
+            self.renegotiate.insert((at, key));
         }
     }
 
+    /// Tells the participants whose turn it is of their changed sections. Returns whether there were any.
+    pub(super) fn run_negotiations(&mut self) -> bool {
+        let mut has_any = false;
+        while let Some((at, key)) = self.renegotiate.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.renegotiate.remove(&(at, key));
+            self.negotiate(key, at);
+            has_any = true;
+        }
+        has_any
+    }
+
     /// Tells a participant of its changed sections, unless an earlier change is still being negotiated.
-    pub(super) fn negotiate(&mut self, key: PeerKey) {
+    fn negotiate(&mut self, key: PeerKey, at: Instant) {
         let Some(peer) = self.peers.get_mut(key) else { return };
-        peer.negotiation.is_needed = false;
-        if peer.has_failed || peer.negotiation.outstanding.is_some() {
+        // Otherwise it was brought forward.
+        let is_needed = peer.negotiation.needed_at.take_if(|needed| *needed == at).is_some();
+        if !is_needed || peer.has_failed || peer.negotiation.outstanding.is_some() {
             return;
         }
         if peer.is_single() { self.ask_for_offer(key) } else { self.make_offer(key) }
@@ -86,6 +109,7 @@ impl Worker {
         let Some((text, offer)) = change_sections(peer, transport, self.now) else { return };
         let offer_id = offer.offer_id;
         peer.negotiation.outstanding = Some(offer);
+        peer.negotiation.last_offer_at = Some(self.now);
         if let Some(credentials) = transport.credentials.back() {
             // They are new if ICE restarts.
             self.demux.add_ufrag(credentials.ufrag.clone(), transport_key);

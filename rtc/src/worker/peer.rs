@@ -95,8 +95,10 @@ pub struct Negotiation {
     pub has_offer: bool,
     /// Single mode: when the client was asked for an offer, if that has not come.
     pub asked_at: Option<Instant>,
-    /// Whether something has changed that has to be signalled to the client.
-    pub is_needed: bool,
+    /// Dual mode: when the last offer was made.
+    pub last_offer_at: Option<Instant>,
+    /// When what has changed has to be signalled to the client, if anything has.
+    pub needed_at: Option<Instant>,
 }
 
 /// An offer of the server that the client has not answered.

@@ -18,6 +18,9 @@ use str0m::net::Protocol;
 use super::commands::{new_peer, new_track};
 use super::support::{Abilities, Connection, NewSection, Outgoing, Received};
 
+/// The time between the offers of a server.
+pub const BETWEEN_OFFERS: Duration = Duration::from_millis(155);
+
 pub const SERVER: &str = "192.0.2.1:7882";
 
 /// A worker and its clients in memory.
@@ -213,11 +216,20 @@ impl World {
     pub fn subscribe(&mut self, client: usize, track: &Publication) {
         let peer = self.clients[client].name.parse().unwrap();
         self.command(PeerCommand::Subscribe(track.sid.parse().unwrap()).for_peer(peer));
+        self.wait_for_offer(client);
     }
 
     pub fn unsubscribe(&mut self, client: usize, track: &Publication) {
         let peer = self.clients[client].name.parse().unwrap();
         self.command(PeerCommand::Unsubscribe(track.sid.parse().unwrap()).for_peer(peer));
+        self.wait_for_offer(client);
+    }
+
+    /// Lets the time pass after which the server offers a change to a client in dual mode.
+    fn wait_for_offer(&mut self, client: usize) {
+        if self.clients[client].subscriber.is_some() {
+            self.run(BETWEEN_OFFERS);
+        }
     }
 
     /// Sends a packet with this payload, and delivers it.

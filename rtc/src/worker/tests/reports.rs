@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_model::{ParticipantSid, TrackSid};
 use str0m::format::Codec;
 
-use super::world::World;
+use super::world::{BETWEEN_OFFERS, World};
 use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::{ConnectionQuality, PeerEvent, RoomEvent};
@@ -87,8 +87,12 @@ fn the_first_frame_of_a_video_is_reported_once_with_the_time_that_its_receiver_w
         let (mut world, alice, bob) = alice_and_bob(mode);
         let (mut camera, mut voice) =
             (world.publish(alice, "TR_camera", Codec::Vp8, &[]), world.publish(alice, "TR_voice", Codec::Opus, &[]));
-        world.subscribe(bob, &camera);
-        world.subscribe(bob, &voice);
+        // So that the next change is offered soon.
+        world.run(BETWEEN_OFFERS);
+        for track in [&camera, &voice] {
+            let subscribe = PeerCommand::Subscribe(track.sid.parse().unwrap());
+            world.command(subscribe.for_peer("PA_bob".parse().unwrap()));
+        }
         for at in 0..20 {
             world.run(Duration::from_millis(50));
             world.send(&mut voice, None, &[1, 2, 3]);

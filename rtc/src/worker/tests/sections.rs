@@ -9,7 +9,7 @@ use str0m::media::MediaKind;
 
 use super::commands::new_track;
 use super::support::{NewSection, Received};
-use super::world::World;
+use super::world::{BETWEEN_OFFERS, World};
 use super::{MODES, alice_and_bob};
 use crate::command::{ConnectionMode, PeerCommand};
 use crate::event::PeerEvent;
@@ -42,7 +42,7 @@ fn fifty_joins_do_not_add_sections_and_each_track_has_a_source_of_its_own() {
             assert_eq!(world.received(bob, &voice).len(), 5, "{mode:?} {cycle}");
             assert_eq!(world.received(bob, &camera).len(), 5, "{mode:?} {cycle}");
             world.leave(alice);
-            world.run(Duration::from_millis(20));
+            world.run(BETWEEN_OFFERS);
         }
         let expected = if mode == ConnectionMode::Dual { 3 } else { 7 };
         assert_eq!(sections(&world, bob), expected, "{mode:?}");
@@ -91,6 +91,7 @@ fn a_track_that_its_publisher_ends_is_reported_and_gone() {
         let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);
         world.subscribe(bob, &voice);
         world.stop_publishing(&voice);
+        world.run(BETWEEN_OFFERS);
         let ended = PeerEvent::TrackEnded(voice.sid.parse().unwrap());
         assert!(world.clients[alice].events.contains(&ended), "{mode:?}");
         assert!(world.receiver(bob).tracks.is_empty(), "{mode:?}: the subscriber is told");
