@@ -23,7 +23,17 @@ pub struct OfferedSection {
     pub rids: Vec<String>,
     /// The codecs that the server forwards among those offered, the client's favourite first.
     pub codecs: Vec<Codec>,
+    /// For payload types of video, the bitrates with which the client wants to be asked to send, as format parameters
+    /// (`x-google-start-bitrate=1000`).
+    pub bitrates: Vec<(String, String)>,
 }
+
+/// The bitrates of a client that has WebRTC's native library, in kilobits a second. It takes them from the description of the other
+/// side only: so its SDK writes them into the offer, and an answer repeats them, as that of LiveKit's server.
+const BITRATES: [&str; 3] = ["x-google-start-bitrate", "x-google-min-bitrate", "x-google-max-bitrate"];
+
+/// The most payload types of which the bitrates are repeated.
+const MOST_BITRATES: usize = 16;
 
 /// Reads the audio and video sections of an offer. Sections without a mid, and those of other media, are left out: Firefox
 /// gives its data section a direction too.
@@ -47,7 +57,24 @@ fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
         track_id: attribute(section, "msid").and_then(|msid| msid.split_whitespace().nth(1)).map(str::to_owned),
         rids: attributes(section, "rid").filter_map(sent_rid).map(str::to_owned).collect(),
         codecs: codecs(section),
+        bitrates: if medium == TrackMedium::Video { bitrates(section) } else { Vec::new() },
     })
+}
+
+/// Returns the bitrates that a section names, by payload type.
+fn bitrates(section: &str) -> Vec<(String, String)> {
+    let of_format = |format: &str| {
+        let (payload_type, parameters) = format.split_once(' ')?;
+        let named = parameters.split(';').map(str::trim).filter(|parameter| is_bitrate(parameter));
+        let named = named.take(BITRATES.len()).collect::<Vec<_>>().join(";");
+        (!named.is_empty()).then(|| (payload_type.to_owned(), named))
+    };
+    attributes(section, "fmtp").filter_map(of_format).take(MOST_BITRATES).collect()
+}
+
+fn is_bitrate(parameter: &str) -> bool {
+    let is_number = |value: &str| (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
+    parameter.split_once('=').is_some_and(|(name, value)| BITRATES.contains(&name) && is_number(value))
 }
 
 #[derive(Clone, Copy)]
@@ -108,6 +135,18 @@ mod tests {
         assert_eq!((video.sends, video.receives, video.track_id.as_deref()), (true, false, Some("cid-1")));
         assert_eq!(video.rids, ["q", "h"]);
         assert_eq!(video.codecs, [Codec::H264, Codec::Vp8]);
+    }
+
+    #[test]
+    fn the_bitrates_of_payload_types_are_read_and_nothing_else_is_taken_for_one() {
+        let section = "m=video 9 X 96 102\r\na=mid:0\r\na=fmtp:96 x-google-start-bitrate=1190\r\n\
+            a=fmtp:97 apt=96\r\na=fmtp:102 profile-level-id=42e01f; x-google-max-bitrate=9;x-google-start-bitrate=1\r\n\
+            a=fmtp:103 x-google-start-bitrate=1x;x-google-start-bitrate=;x-google-flag=1\r\n";
+        let bitrates = |section: &str| read_sections(section)[0].bitrates.clone();
+        let expected =
+            [("96", "x-google-start-bitrate=1190"), ("102", "x-google-max-bitrate=9;x-google-start-bitrate=1")];
+        assert_eq!(bitrates(section), expected.map(|(number, named)| (number.to_owned(), named.to_owned())));
+        assert_eq!(bitrates(&section.replace("m=video", "m=audio")), []);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Changes to the session descriptions that str0m has written.
 
-use super::{attribute, encodings, split_sections};
+use super::{attribute, attributes, encodings, split_sections};
 use crate::track::Codec;
 
 /// What a media section is to say instead.
@@ -20,7 +20,7 @@ pub enum SectionChange {
 }
 
 /// How the client is asked to send a track.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receiving {
     /// The codec that comes first. Clients send the first one of an answer.
     pub codec: Codec,
@@ -30,6 +30,8 @@ pub struct Receiving {
     pub uses_dtx: bool,
     /// Opus: send with redundancy if the client can.
     pub uses_red: bool,
+    /// Video: the format parameters with bitrates that the client's offer has for payload types.
+    pub bitrates: Vec<(String, String)>,
 }
 
 /// Returns the text with the sections changed as `change` says of their mids; `None` leaves a section as it is.
@@ -49,7 +51,7 @@ fn apply(text: &mut String, section: &str, change: &SectionChange) {
         match change {
             SectionChange::Inactive => push_inactive(text, line),
             SectionChange::Sending { stream, track } => push_sending(text, line, stream, track),
-            SectionChange::Receiving(receiving) => push_receiving(text, section, line, *receiving),
+            SectionChange::Receiving(receiving) => push_receiving(text, section, line, receiving),
         }
     }
 }
@@ -85,13 +87,32 @@ fn push_sending(text: &mut String, line: &str, stream: &str, track: &str) {
     }
 }
 
-fn push_receiving(text: &mut String, section: &str, line: &str, receiving: Receiving) {
+fn push_receiving(text: &mut String, section: &str, line: &str, receiving: &Receiving) {
     if line.starts_with("m=") {
         push(text, &ordered_payload_types(section, line, receiving));
     } else if is_opus_format(section, line) {
         push(text, &format!("{line}{}", opus_parameters(receiving)));
+    } else if let Some(bitrates) = bitrates_of(line, "a=fmtp:", receiving) {
+        push(text, &format!("{line};{bitrates}"));
     } else if receiving.uses_red || !is_about_red(section, line) {
         push(text, line);
+        push_format_with_bitrates(text, section, line, receiving);
+    }
+}
+
+/// Returns the bitrates for the payload type of an attribute.
+fn bitrates_of<'a>(line: &str, attribute: &str, receiving: &'a Receiving) -> Option<&'a str> {
+    let (payload_type, _) = line.strip_prefix(attribute)?.split_once(' ')?;
+    receiving.bitrates.iter().find(|(number, _)| number == payload_type).map(|(_, bitrates)| bitrates.as_str())
+}
+
+/// Adds the format parameters of a payload type that has none but bitrates, as VP8, behind its first line.
+fn push_format_with_bitrates(text: &mut String, section: &str, line: &str, receiving: &Receiving) {
+    let Some(bitrates) = bitrates_of(line, "a=rtpmap:", receiving) else { return };
+    let Some(payload_type) = line.strip_prefix("a=rtpmap:").and_then(|map| map.split(' ').next()) else { return };
+    let mut formats = attributes(section, "fmtp").filter_map(|format| format.split(' ').next());
+    if !formats.any(|known| known == payload_type) {
+        push(text, &format!("a=fmtp:{payload_type} {bitrates}"));
     }
 }
 
@@ -107,7 +128,7 @@ fn is_red(encoding: &str) -> bool {
 }
 
 /// Returns the `m=` line with the payload types of the codec first, and without redundancy unless it is wanted.
-fn ordered_payload_types(section: &str, line: &str, receiving: Receiving) -> String {
+fn ordered_payload_types(section: &str, line: &str, receiving: &Receiving) -> String {
     let mut words = line.split(' ');
     let head: Vec<_> = words.by_ref().take(3).collect();
     let (mut first, mut others) = (Vec::new(), Vec::new());
@@ -134,7 +155,7 @@ fn is_opus_format(section: &str, line: &str) -> bool {
     payload_type.and_then(|number| encoding(section, number)).and_then(Codec::from_mime_type) == Some(Codec::Opus)
 }
 
-fn opus_parameters(receiving: Receiving) -> String {
+fn opus_parameters(receiving: &Receiving) -> String {
     let dtx = if receiving.uses_dtx { ";usedtx=1" } else { "" };
     let stereo = if receiving.is_stereo { ";stereo=1;maxaveragebitrate=510000" } else { "" };
     format!("{dtx}{stereo}")
@@ -150,6 +171,11 @@ mod tests {
         a=ssrc:1 cname:y\r\na=ssrc:1 msid:x y\r\na=ssrc-group:FID 1 2\r\n\
         m=video 9 UDP/TLS/RTP/SAVPF 96 97 102\r\na=mid:1\r\na=recvonly\r\na=rtpmap:96 VP8/90000\r\n\
         a=rtpmap:97 rtx/90000\r\na=rtpmap:102 H264/90000\r\n";
+
+    fn receiving(codec: Codec, bitrates: &[(&str, &str)]) -> Receiving {
+        let bitrates = bitrates.iter().map(|(number, named)| ((*number).to_owned(), (*named).to_owned())).collect();
+        Receiving { codec, is_stereo: false, uses_dtx: false, uses_red: false, bitrates }
+    }
 
     fn changed(mid: &'static str, change: &SectionChange) -> String {
         rewrite(TEXT, |found| (found == mid).then(|| change.clone()))
@@ -176,21 +202,31 @@ mod tests {
 
     #[test]
     fn a_receiving_section_asks_for_its_codec_first() {
-        let receiving = Receiving { codec: Codec::H264, is_stereo: false, uses_dtx: false, uses_red: false };
-        let text = changed("1", &SectionChange::Receiving(receiving));
+        let text = changed("1", &SectionChange::Receiving(receiving(Codec::H264, &[])));
         assert!(text.contains("m=video 9 UDP/TLS/RTP/SAVPF 102 96 97\r\n"), "{text}");
+        assert!(!text.contains("a=fmtp:96") && !text.contains("a=fmtp:102"), "{text}");
+    }
+
+    #[test]
+    fn a_receiving_section_repeats_the_bitrates_of_the_offer() {
+        let of = [("96", "x-google-start-bitrate=1190"), ("102", "x-google-start-bitrate=900")];
+        let text = changed("1", &SectionChange::Receiving(receiving(Codec::Vp8, &of)));
+        assert!(text.contains("a=rtpmap:96 VP8/90000\r\na=fmtp:96 x-google-start-bitrate=1190\r\n"), "{text}");
+        assert_eq!(text.matches("a=fmtp:102").count(), 1, "{text}");
+        let with_format = TEXT.replace("H264/90000\r\n", "H264/90000\r\na=fmtp:102 packetization-mode=1\r\n");
+        let change = SectionChange::Receiving(receiving(Codec::Vp8, &of));
+        let text = rewrite(&with_format, |mid| (mid == "1").then(|| change.clone()));
+        assert!(text.contains("a=fmtp:102 packetization-mode=1;x-google-start-bitrate=900\r\n"), "{text}");
+        assert_eq!(text.matches("a=fmtp:102").count(), 1, "{text}");
     }
 
     #[test]
     fn opus_is_asked_for_as_the_publisher_wants_it() {
-        let receiving = Receiving { codec: Codec::Opus, is_stereo: true, uses_dtx: true, uses_red: true };
-        let text = changed("0", &SectionChange::Receiving(receiving));
+        let all = Receiving { is_stereo: true, uses_dtx: true, uses_red: true, ..receiving(Codec::Opus, &[]) };
+        let text = changed("0", &SectionChange::Receiving(all));
         assert!(text.contains("SAVPF 63 111\r\n"), "{text}");
         assert!(text.contains("useinbandfec=1;usedtx=1;stereo=1;maxaveragebitrate=510000\r\n"), "{text}");
-        let text = changed(
-            "0",
-            &SectionChange::Receiving(Receiving { is_stereo: false, uses_dtx: false, uses_red: false, ..receiving }),
-        );
+        let text = changed("0", &SectionChange::Receiving(receiving(Codec::Opus, &[])));
         assert!(
             text.contains("SAVPF 111\r\n") && !text.contains("red/") && text.contains("useinbandfec=1\r\n"),
             "{text}"

@@ -176,6 +176,7 @@ impl Worker {
             is_stereo: track.info.is_stereo,
             uses_dtx: track.info.uses_dtx,
             uses_red: track.info.uses_red,
+            bitrates: section.bitrates.clone(),
         }))
     }
 

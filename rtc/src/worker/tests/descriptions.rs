@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use conclave_model::ParticipantSid;
 use str0m::format::Codec;
+use str0m::media::MediaKind;
 
-use super::commands::new_peer;
+use super::commands::{new_peer, new_track};
+use super::support::NewSection;
 use super::world::World;
 use crate::command::{Command, ConnectionMode, PeerCommand};
 use crate::config::Limits;
@@ -49,6 +52,30 @@ fn the_largest_offers_that_the_server_asks_a_browser_for_are_answered() {
             assert_eq!(sdp.matches("\nm=").count(), sounds + videos + 1);
         }
     }
+}
+
+#[test]
+fn an_answer_repeats_the_bitrates_with_which_a_client_wants_to_send() {
+    let mut world = World::new();
+    let alice = world.join("PA_alice", ConnectionMode::Single);
+    let peer: ParticipantSid = "PA_alice".parse().unwrap();
+    world.command(PeerCommand::PublishTrack(new_track("TR_1", "camera", MediaKind::Video)).for_peer(peer.clone()));
+    let section = NewSection { kind: MediaKind::Video, cid: "camera", rids: &[] };
+    let (sdp, mid) = world.clients[alice].publisher.offer(Some(section), [0, 0], false);
+    let (head, camera) = sdp.split_once(&format!("a=mid:{}\r\n", mid.unwrap())).expect("the section of the camera");
+    let vp8 = camera.lines().find(|line| line.ends_with(" VP8/90000")).expect("VP8 is offered");
+    let number = vp8.trim_start_matches("a=rtpmap:").split(' ').next().unwrap();
+    let format = format!("a=fmtp:{number} x-google-start-bitrate=1190");
+    let camera = camera.replacen(vp8, &format!("{vp8}\r\n{format}"), 1);
+    let sdp = format!("{head}a=mid:{}\r\n{camera}", mid.unwrap());
+    world.command(PeerCommand::Offer { offer_id: 9, sdp }.for_peer(peer));
+    let answers = world.clients[alice].events.iter().filter_map(|event| match event {
+        PeerEvent::Answered { offer_id: 9, sdp, .. } => Some(sdp),
+        _ => None,
+    });
+    let answers: Vec<_> = answers.collect();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].matches(&format).count(), 1, "{}", answers[0]);
 }
 
 #[test]

@@ -27,7 +27,9 @@ fn changes_that_follow_each_other_closely_are_one_offer() {
     let mut world = World::new();
     let alice = world.join_connected("PA_alice", ConnectionMode::Dual);
     let tracks = ["TR_1", "TR_2", "TR_3"];
-    tracks.map(|track| world.publish(alice, track, Codec::Opus, &[]));
+    for track in tracks {
+        world.publish(alice, track, Codec::Opus, &[]);
+    }
     let bob = world.join_connected("PA_bob", ConnectionMode::Dual);
     world.run(BETWEEN_OFFERS);
     let before = offers(&world, bob);
