@@ -1,0 +1,238 @@
+"""What a backend does with the Python SDK, against a real server behind the proxy of scripts/check-sdks."""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import uvicorn
+from conclave_sdk import AsyncConclave, Conclave, ConclaveError, RetryPolicy, webhooks
+from conclave_sdk.models import (
+    ChangeRole,
+    CreateCode,
+    CreateIngress,
+    CreateRoom,
+    CreateTemplate,
+    CreateTemplateRoles,
+    CreateToken,
+    CreateWebhookEndpoint,
+    MuteTrack,
+    RoleInput,
+    RolePermissions,
+    SendData,
+    StartRecording,
+)
+from conclave_sdk.webhooks import Event, Receiver, WebhookError
+from fastapi import FastAPI, Request, Response
+from starlette.routing import Route
+
+URL, KEY = os.environ["CONCLAVE_URL"], os.environ["CONCLAVE_KEY"]
+NAME = "python-lesson"
+
+
+def check(what: str, passed: bool) -> None:
+    print(f"    {'ok    ' if passed else 'FAILED'} {what}", flush=True)
+    if not passed:
+        sys.exit(1)
+
+
+def within(what: str, done: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not done() and time.monotonic() < until:
+        time.sleep(0.1)
+    check(what, done())
+
+
+def order(path: str, body: dict[str, Any] | None = None) -> Any:  # noqa: ANN401
+    """Asks the proxy for a fault, or the sandbox to do what a client would."""
+    data = json.dumps(body or {}).encode()
+    request = urllib.request.Request(URL + path, data=data, headers={"Content-Type": "application/json"})  # noqa: S310
+    with urllib.request.urlopen(request, timeout=20) as response:  # noqa: S310
+        return json.loads(response.read() or b"null")
+
+
+def refused(code: str, call: Callable[[], object]) -> ConclaveError:
+    try:
+        call()
+    except ConclaveError as error:
+        check(f"refused with {code}", error.code == code)
+        return error
+    check(f"refused with {code}", False)
+    raise AssertionError
+
+
+class Deliveries:
+    """An application with two receivers: the SDK's own, and one that verifies by hand and keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.handled: dict[str, Event] = {}
+        self.raw: list[tuple[bytes, dict[str, str]]] = []
+        self.secrets: dict[str, str] = {}
+        self.not_typed: list[str] = []
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        app = FastAPI()
+        app.add_api_route("/raw", self.verify, methods=["POST"])
+        # The secret is known once the endpoint is registered.
+        self.app = app
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        threading.Thread(target=server.run, args=([listener],), daemon=True).start()
+
+    def register(self, conclave: Conclave) -> None:
+        hooks = conclave.create_webhook_endpoint(CreateWebhookEndpoint(url=self.url + "/hooks"))
+        self.app.router.routes.append(Route("/hooks", Receiver(hooks.secret, self.handle)))
+        self.secrets["/raw"] = conclave.create_webhook_endpoint(CreateWebhookEndpoint(url=self.url + "/raw")).secret
+
+    async def handle(self, event: Event, delivery_id: str) -> None:
+        self.handled[delivery_id] = event
+
+    async def verify(self, request: Request) -> Response:
+        body, headers = await request.body(), dict(request.headers)
+        event = webhooks.verify(body, headers, self.secrets["/raw"])
+        self.not_typed += [f"{event.type_}: {field}" for field in event.additional_properties]
+        self.raw.append((body, headers))
+        return Response(status_code=204)
+
+    def types(self) -> set[str]:
+        return {event.type_ for event in list(self.handled.values())}
+
+
+def a_lesson(conclave: Conclave, deliveries: Deliveries) -> None:
+    roles = CreateTemplateRoles()
+    everything = RolePermissions.from_dict({"mute_others": True, "unmute_others": True})
+    roles["teacher"] = RoleInput(permissions=everything)
+    roles["student"] = RoleInput()
+    template = conclave.create_template(CreateTemplate(name="python", roles=roles))
+    check("a template with two roles", set(template.roles.additional_properties) == {"teacher", "student"})
+    room = conclave.create_room(CreateRoom(name=NAME, template_id=template.id, metadata={"class": [5, "b"]}))
+    check("a room with metadata", room.status == "open" and room.metadata == {"class": [5, "b"]})
+
+    token = conclave.create_token(CreateToken(room=NAME, identity="alice", role="teacher")).token
+    alice = order("/sandbox/join", {"token": token})["sid"]
+    code = conclave.create_code(NAME, CreateCode(role="student", identity="bob", max_uses=1))
+    exchanged = conclave.exchange_code(code.code)
+    check("a code for a token", exchanged.role == "student")
+    order("/sandbox/join", {"token": exchanged.token})
+    track = order(f"/sandbox/participants/{alice}/tracks", {"kind": "video", "source": "camera"})["sid"]
+
+    check("two participants", {one.identity for one in conclave.all_participants(NAME)} == {"alice", "bob"})
+    check("muted", conclave.mute_track(NAME, "alice", MuteTrack(track_sid=track, muted=True)).track.muted)
+    check("data", conclave.send_data(NAME, SendData(data="aGVsbG8=", destination_identities=["bob"])).bytes_ == 5)
+    changed = conclave.change_role(NAME, "bob", ChangeRole(role="teacher"))
+    check("another role", (changed.role_change.previous_role, changed.role_change.role) == ("student", "teacher"))
+    conclave.remove_participant(NAME, "bob")
+    check("gone", refused("participant_not_found", lambda: conclave.get_participant(NAME, "bob")).status == 404)
+
+    recording = conclave.start_recording(NAME, StartRecording(type_="room_composite", layout="grid")).egress_id
+    within("the recording is active", lambda: conclave.get_recording(recording).status == "active")
+    conclave.stop_recording(recording)
+    within("the recording is complete", lambda: conclave.get_recording(recording).status == "complete")
+    [bob] = conclave.all_sessions(identity="bob")
+    check("a session", bool(bob.left_at) and bob.room == NAME)
+
+    expected = {"room.started", "participant.joined", "track.published", "participant.role_changed"}
+    expected |= {"participant.left", "recording.started", "recording.ended"}
+    within("every event was received and verified", lambda: expected <= deliveries.types())
+    joined = [e for e in deliveries.handled.values() if e.type_ == "participant.joined"]
+    check("typed events", {event.participant_identity for event in joined} == {"alice", "bob"})
+
+
+def what_is_not_a_delivery(deliveries: Deliveries) -> None:
+    within("a delivery was kept", lambda: bool(deliveries.raw))
+    body, headers = deliveries.raw[0]
+    secret = deliveries.secrets["/raw"]
+
+    def reason(body: bytes, headers: dict[str, str], now: float | None = None) -> str | None:
+        try:
+            webhooks.verify(body, headers, secret, now=now)
+        except WebhookError as error:
+            return error.reason
+        return None
+
+    check("it is verified again", reason(body, headers) is None)
+    check("an altered one is refused", reason(body.replace(b"python", b"pythom"), headers) == "wrong_signature")
+    check("an old one is refused", reason(body, headers, time.time() + 400) == "outside_tolerance")
+    old = headers | {"webhook-timestamp": str(int(time.time()) + 100)}
+    check("one with another time is refused", reason(body, old) == "wrong_signature")
+    check("one without a time is refused", reason(body, {"X-Svc-Signature": headers["x-svc-signature"]}) == "unsigned")
+
+
+def many_rooms(conclave: Conclave) -> None:
+    names = [f"python-{number}" for number in range(7)]
+    for name in names:
+        conclave.create_room(CreateRoom(name=name))
+    check("an iterator over pages", [room.name for room in conclave.all_rooms(limit=3)] == [*names[::-1], NAME])
+    check("a page", conclave.list_rooms(limit=3).has_more)
+
+    async def same() -> list[str]:
+        async with AsyncConclave(URL, KEY) as other:
+            return [room.name async for room in other.all_rooms(limit=4)]
+
+    check("the same with asyncio", asyncio.run(same()) == [*names[::-1], NAME])
+
+
+def faults(conclave: Conclave) -> None:
+    with ThreadPoolExecutor(12) as pool:
+        plans = [plan.result().plan_id for plan in [pool.submit(conclave.get_plan) for _ in range(90)]]
+    check("90 calls at once, beyond the rate", len(plans) == 90)
+    with Conclave(URL, KEY, retry=RetryPolicy(max_retries=0)) as impatient, ThreadPoolExecutor(12) as pool:
+
+        def limited(_: int) -> float | None:
+            try:
+                impatient.get_plan()
+            except ConclaveError as error:
+                return error.retry_after if error.code == "rate_limited" else None
+            return None
+
+        check("without repeats, an error that says when", max(wait or 0 for wait in pool.map(limited, range(90))) >= 1)
+
+    order("/sandbox/outage", {"seconds": 2})
+    check("after an outage of the media plane", len(conclave.list_participants(NAME).participants) == 1)
+    order("/faults", {"match": "POST /v1/rooms", "answer": 503, "retry_after": 1, "times": 2})
+    check("after two 503", conclave.create_room(CreateRoom(name="python-503")).status == "open")
+    order("/faults", {"match": "GET /v1/plan", "answer": 503, "retry_after": 3600, "times": 1})
+    check("a long wait is told", refused("media_unavailable", conclave.get_plan).retry_after == 3600)
+    order("/faults", {"match": "POST /v1/rooms", "answer": "cut", "times": 1})
+    check("after a cut answer", conclave.create_room(CreateRoom(name="python-cut")).status == "open")
+    order("/faults", {"match": f"POST /v1/rooms/{NAME}/ingress", "answer": "cut", "times": 1})
+    error = refused(
+        "connection_failed",
+        lambda: conclave.create_ingress(NAME, CreateIngress(input_type="whip", participant_identity="encoder")),
+    )
+    check("what cannot be repeated is not", error.status is None and len(conclave.list_ingresses().ingresses) == 1)
+
+
+def refusals(conclave: Conclave) -> None:
+    error = refused("room_exists", lambda: conclave.create_room(CreateRoom(name=NAME)))
+    check("its status and request id", error.status == 409 and bool(error.request_id))
+    check("its field", refused("invalid_room_name", lambda: conclave.create_room(CreateRoom(name="/"))).field == "name")
+    with Conclave(URL, "vk_test_wrong") as stranger:
+        check("a wrong key", refused("unauthorized", stranger.get_plan).status == 401)
+
+
+def main() -> None:
+    # The server starts again within the repeats of a call.
+    with Conclave(URL, KEY, retry=RetryPolicy(max_retries=8)) as conclave:
+        deliveries = Deliveries()
+        deliveries.register(conclave)
+        a_lesson(conclave, deliveries)
+        what_is_not_a_delivery(deliveries)
+        many_rooms(conclave)
+        refusals(conclave)
+        faults(conclave)
+        order("/kill")
+        check("after a kill", conclave.create_room(CreateRoom(name="python-kill")).status == "open")
+        check("nothing is lost", conclave.get_room(NAME).status == "open")
+        conclave.end_room(NAME)
+        within("its end is reported", lambda: "room.finished" in deliveries.types())
+        check(f"every field of the events is typed {deliveries.not_typed}", not deliveries.not_typed)
+
+
+main()

@@ -1,0 +1,195 @@
+"""A real server for scripts/check-sdks, and a proxy before it that breaks what the SDKs must mend.
+
+The proxy forwards requests to the API listener, and those below `/sandbox` to the admin listener, so that its address stays
+the same when the server is killed and started again. A scenario orders faults from it:
+
+    POST /faults {"match": "POST /v1/rooms", "answer": 503, "retry_after": 1, "times": 2}   answers itself
+    POST /faults {"match": "POST /v1/rooms", "answer": "cut", "times": 1}                   breaks the connection after the server
+                                                                                            has done what it was asked
+    POST /kill                                                                              kills the server, and starts it again
+                                                                                            one second later
+"""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+SETTINGS = {"CONCLAVE_WEBHOOKS__TICK": "200ms", "RUST_LOG": "warn"}
+# Without settings of this machine.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")}
+RESTART_AFTER = 1.0
+# Headers that belong to one connection.
+OWN_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
+
+
+class Server:
+    """`conclave dev` on free ports, with an API key that survives a restart."""
+
+    def __init__(self, program: Path, work: Path):
+        self.program, self.work = program, work
+        self.process = self.api = self.admin = None
+        project = self.start()["project_id"]
+        command = [program, "key", "create", project, "--data", work / "data", "--json"]
+        created = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=work, env=ENVIRONMENT)
+        self.key = json.loads(created.stdout)["key"]
+
+    def start(self):
+        command = [
+            self.program,
+            "dev",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--data",
+            self.work / "data",
+        ]
+        with open(self.work / "server.log", "ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=self.work, env=ENVIRONMENT | SETTINGS, stdout=subprocess.PIPE, stderr=log
+            )
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server did not start:\n{(self.work / 'server.log').read_text()}")
+        ready = json.loads(line)
+        self.api, self.admin = (ready[name].removeprefix("http://") for name in ("api", "admin"))
+        return ready
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Proxy:
+    """The proxy, with what it has seen."""
+
+    def __init__(self, server: Server):
+        self.server = server
+        self.lock = threading.Lock()
+        self.faults = []
+        self.seen = []
+        self.listener = ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
+        self.listener.daemon_threads = True
+        threading.Thread(target=self.listener.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.listener.server_address[1]}"
+
+    def take_fault(self, request: str):
+        with self.lock:
+            fault = next((fault for fault in self.faults if fault["times"] > 0 and request == fault["match"]), None)
+            if fault:
+                fault["times"] -= 1
+            return fault
+
+    def note(self, request: str, key, outcome):
+        with self.lock:
+            self.seen.append((request, key, outcome))
+
+    def kill(self):
+        self.server.kill()
+        threading.Timer(RESTART_AFTER, self.server.start).start()
+
+    def problems(self):
+        """Says what the proxy should have seen of a whole scenario, and has not."""
+        outcomes = Counter(outcome for _, _, outcome in self.seen)
+        missing = [f"no response {wanted}" for wanted in (429, 503, "cut", "refused") if not outcomes[wanted]]
+        for request, key, outcome in self.seen:
+            if outcome in (429, 503, "cut", "refused") and request.startswith("POST /v1/rooms ") and key is None:
+                missing.append(f"no key in {request}")
+        # What was cut was done; the repeat must have been recognised as the same call.
+        for request, key, outcome in self.seen:
+            if outcome == "cut" and key and ((request, key, 201) not in self.seen):
+                missing.append(f"{request} was not repeated with the same key")
+        return missing
+
+
+def handler(proxy: Proxy):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_request(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.path == "/faults":
+                proxy.faults.append(json.loads(body))
+                return self.answer(204)
+            if self.path == "/kill":
+                proxy.kill()
+                return self.answer(204)
+            request, key = f"{self.command} {self.path}", self.headers.get("Idempotency-Key")
+            fault = proxy.take_fault(request)
+            outcome = fault["answer"] if fault else None
+            if outcome in (None, "cut"):
+                outcome = self.forward(body, outcome == "cut")
+            else:
+                self.answer(outcome, {"Retry-After": str(fault["retry_after"])}, refusal(outcome))
+            proxy.note(request, key, outcome)
+            return None
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request  # noqa: N815
+
+        def forward(self, body, cut):
+            host = proxy.server.admin if self.path.startswith("/sandbox") else proxy.server.api
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in OWN_HEADERS}
+            try:
+                connection = http.client.HTTPConnection(host, timeout=30)
+                connection.request(self.command, self.path, body or None, headers)
+                response = connection.getresponse()
+                content = response.read()
+                connection.close()
+            except OSError:
+                return self.hang_up("refused")
+            if cut:
+                return self.hang_up("cut")
+            headers = {name: value for name, value in response.getheaders() if name.lower() not in OWN_HEADERS}
+            self.answer(response.status, headers, content)
+            return response.status
+
+        def hang_up(self, outcome):
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return outcome
+
+        def answer(self, status, headers=None, content=b""):
+            self.send_response_only(status)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            if status != 204:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            """Says nothing: what was seen is in `proxy.seen`."""
+
+    return Handler
+
+
+def refusal(status):
+    code = {429: "rate_limited", 503: "media_unavailable"}[status]
+    return json.dumps({"error": {"code": code, "message": "by order of the test"}}).encode()
+
+
+def call(url, key, method="GET", body=None):
+    """Sends a request without any SDK."""
+    request = urllib.request.Request(url, method=method, data=None if body is None else json.dumps(body).encode())
+    request.add_header("Authorization", f"Bearer {key}")
+    request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request, timeout=20) as response:
+        return json.loads(response.read() or b"null")
+
+
+def wait_for(what, found, seconds=30):
+    """Waits until a function returns something, and returns that."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if result := found():
+            return result
+        time.sleep(0.1)
+    raise RuntimeError(f"not within {seconds} s: {what}")

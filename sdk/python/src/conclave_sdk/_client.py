@@ -1,0 +1,131 @@
+"""The two clients."""
+
+import uuid
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from ._generated.api.broadcasts import AsyncBroadcastsCalls, BroadcastsCalls
+from ._generated.api.codes import AsyncCodesCalls, CodesCalls
+from ._generated.api.destinations import AsyncDestinationsCalls, DestinationsCalls
+from ._generated.api.ingress import AsyncIngressCalls, IngressCalls
+from ._generated.api.participants import AsyncParticipantsCalls, ParticipantsCalls
+from ._generated.api.recordings import AsyncRecordingsCalls, RecordingsCalls
+from ._generated.api.roles import AsyncRolesCalls, RolesCalls
+from ._generated.api.rooms import AsyncRoomsCalls, RoomsCalls
+from ._generated.api.sessions import AsyncSessionsCalls, SessionsCalls
+from ._generated.api.templates import AsyncTemplatesCalls, TemplatesCalls
+from ._generated.api.tokens import AsyncTokensCalls, TokensCalls
+from ._generated.api.usage import AsyncUsageCalls, UsageCalls
+from ._generated.api.webhooks import AsyncWebhooksCalls, WebhooksCalls
+from ._retry import RetryPolicy, takes_idempotency_key
+from ._transport import AsyncTransport, Transport
+
+_TIMEOUT = 30.0
+
+
+class Conclave(
+    RoomsCalls,
+    ParticipantsCalls,
+    TokensCalls,
+    CodesCalls,
+    TemplatesCalls,
+    RolesCalls,
+    DestinationsCalls,
+    RecordingsCalls,
+    BroadcastsCalls,
+    IngressCalls,
+    SessionsCalls,
+    WebhooksCalls,
+    UsageCalls,
+):
+    """A project, by the URL of its server and one of its API keys. Has a method for each operation of the API.
+
+    It keeps connections open until it is closed, and threads may share it. `transport` is what sends the requests,
+    if that is not httpx's own.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: float = _TIMEOUT,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        sender = Transport(transport or httpx.HTTPTransport(), retry or RetryPolicy())
+        self._http = httpx.Client(base_url=url, headers=_headers(api_key), timeout=timeout, transport=sender)
+
+    def _send(self, request: dict[str, Any]) -> httpx.Response:
+        return self._http.request(**_with_key(request))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncConclave(
+    AsyncRoomsCalls,
+    AsyncParticipantsCalls,
+    AsyncTokensCalls,
+    AsyncCodesCalls,
+    AsyncTemplatesCalls,
+    AsyncRolesCalls,
+    AsyncDestinationsCalls,
+    AsyncRecordingsCalls,
+    AsyncBroadcastsCalls,
+    AsyncIngressCalls,
+    AsyncSessionsCalls,
+    AsyncWebhooksCalls,
+    AsyncUsageCalls,
+):
+    """`Conclave` for asyncio."""
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str,
+        *,
+        retry: RetryPolicy | None = None,
+        timeout: float = _TIMEOUT,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        sender = AsyncTransport(transport or httpx.AsyncHTTPTransport(), retry or RetryPolicy())
+        self._http = httpx.AsyncClient(base_url=url, headers=_headers(api_key), timeout=timeout, transport=sender)
+
+    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+        return await self._http.request(**_with_key(request))
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _headers(api_key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {api_key}"}
+
+
+def _with_key(request: dict[str, Any]) -> dict[str, Any]:
+    """Adds the `Idempotency-Key` of a call, which all of its attempts share."""
+    headers = request.get("headers", {})
+    if takes_idempotency_key(request["method"].upper(), request["url"]) and "Idempotency-Key" not in headers:
+        return request | {"headers": headers | {"Idempotency-Key": str(uuid.uuid4())}}
+    return request

@@ -1,0 +1,37 @@
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ...models.destination import Destination
+from ...models.update_destination import UpdateDestination
+
+
+def request(
+    id: str,
+    name: str,
+    *,
+    body: UpdateDestination,
+) -> dict[str, Any]:
+    headers: dict[str, Any] = {}
+
+    _kwargs: dict[str, Any] = {
+        "method": "patch",
+        "url": "/v1/templates/{id}/destinations/{name}".format(
+            id=quote(str(id), safe=""),
+            name=quote(str(name), safe=""),
+        ),
+    }
+
+    _kwargs["json"] = body.to_dict()
+
+    headers["Content-Type"] = "application/json"
+
+    _kwargs["headers"] = headers
+    return _kwargs
+
+
+def parse(response: httpx.Response) -> Destination:
+    response_200 = Destination.from_dict(response.json())
+
+    return response_200

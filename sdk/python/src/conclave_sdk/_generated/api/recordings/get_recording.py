@@ -1,0 +1,26 @@
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ...models.recording import Recording
+
+
+def request(
+    egress_id: str,
+) -> dict[str, Any]:
+
+    _kwargs: dict[str, Any] = {
+        "method": "get",
+        "url": "/v1/recordings/{egress_id}".format(
+            egress_id=quote(str(egress_id), safe=""),
+        ),
+    }
+
+    return _kwargs
+
+
+def parse(response: httpx.Response) -> Recording:
+    response_200 = Recording.from_dict(response.json())
+
+    return response_200

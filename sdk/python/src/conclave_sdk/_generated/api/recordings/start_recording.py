@@ -1,0 +1,39 @@
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ...models.recording import Recording
+from ...models.start_recording import StartRecording
+from ...types import UNSET, Unset
+
+
+def request(
+    name: str,
+    *,
+    body: StartRecording,
+    idempotency_key: str | Unset = UNSET,
+) -> dict[str, Any]:
+    headers: dict[str, Any] = {}
+    if not isinstance(idempotency_key, Unset):
+        headers["Idempotency-Key"] = idempotency_key
+
+    _kwargs: dict[str, Any] = {
+        "method": "post",
+        "url": "/v1/rooms/{name}/recordings".format(
+            name=quote(str(name), safe=""),
+        ),
+    }
+
+    _kwargs["json"] = body.to_dict()
+
+    headers["Content-Type"] = "application/json"
+
+    _kwargs["headers"] = headers
+    return _kwargs
+
+
+def parse(response: httpx.Response) -> Recording:
+    response_201 = Recording.from_dict(response.json())
+
+    return response_201

@@ -1,0 +1,26 @@
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ...models.room import Room
+
+
+def request(
+    name: str,
+) -> dict[str, Any]:
+
+    _kwargs: dict[str, Any] = {
+        "method": "get",
+        "url": "/v1/rooms/{name}".format(
+            name=quote(str(name), safe=""),
+        ),
+    }
+
+    return _kwargs
+
+
+def parse(response: httpx.Response) -> Room:
+    response_200 = Room.from_dict(response.json())
+
+    return response_200

@@ -1,0 +1,26 @@
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ...models.template import Template
+
+
+def request(
+    id: str,
+) -> dict[str, Any]:
+
+    _kwargs: dict[str, Any] = {
+        "method": "get",
+        "url": "/v1/templates/{id}".format(
+            id=quote(str(id), safe=""),
+        ),
+    }
+
+    return _kwargs
+
+
+def parse(response: httpx.Response) -> Template:
+    response_200 = Template.from_dict(response.json())
+
+    return response_200

@@ -1,0 +1,35 @@
+from typing import Any
+
+import httpx
+
+from ...models.create_token import CreateToken
+from ...models.token import Token
+from ...types import UNSET, Unset
+
+
+def request(
+    *,
+    body: CreateToken,
+    idempotency_key: str | Unset = UNSET,
+) -> dict[str, Any]:
+    headers: dict[str, Any] = {}
+    if not isinstance(idempotency_key, Unset):
+        headers["Idempotency-Key"] = idempotency_key
+
+    _kwargs: dict[str, Any] = {
+        "method": "post",
+        "url": "/v1/tokens",
+    }
+
+    _kwargs["json"] = body.to_dict()
+
+    headers["Content-Type"] = "application/json"
+
+    _kwargs["headers"] = headers
+    return _kwargs
+
+
+def parse(response: httpx.Response) -> Token:
+    response_201 = Token.from_dict(response.json())
+
+    return response_201

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+if TYPE_CHECKING:
+    from ..models.participant import Participant
+
+
+T = TypeVar("T", bound="ParticipantPage")
+
+
+@_attrs_define
+class ParticipantPage:
+    """A page of a list."""
+
+    has_more: bool
+    limit: int
+    offset: int
+    participants: list[Participant]
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        has_more = self.has_more
+
+        limit = self.limit
+
+        offset = self.offset
+
+        participants = []
+        for participants_item_data in self.participants:
+            participants_item = participants_item_data.to_dict()
+            participants.append(participants_item)
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "has_more": has_more,
+                "limit": limit,
+                "offset": offset,
+                "participants": participants,
+            }
+        )
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.participant import Participant  # noqa: PLC0415
+
+        d = dict(src_dict)
+        has_more = d.pop("has_more")
+
+        limit = d.pop("limit")
+
+        offset = d.pop("offset")
+
+        participants = []
+        _participants = d.pop("participants")
+        for participants_item_data in _participants:
+            participants_item = Participant.from_dict(participants_item_data)
+
+            participants.append(participants_item)
+
+        participant_page = cls(
+            has_more=has_more,
+            limit=limit,
+            offset=offset,
+            participants=participants,
+        )
+
+        participant_page.additional_properties = d
+        return participant_page
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import (
+    Any,
+    Literal,
+    TypeVar,
+    cast,
+)
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+from ..types import UNSET, Unset
+
+T = TypeVar("T", bound="ParticipantPublishLimitExceededEvent")
+
+
+@_attrs_define
+class ParticipantPublishLimitExceededEvent:
+    """A participant's bitrate has stayed above its role's limit."""
+
+    type_: Literal["participant.publish_limit_exceeded"]
+    project_id: str
+    """ The id of a project: `prj_` and twelve lower-case hex digits. """
+    room: str
+    """ The name of a room, which a project uses once. """
+    occurred_at: datetime.datetime
+    """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
+    participant_identity: str
+    """ The identity of a participant, unique in its room while the participant is connected. """
+    participant_sid: str
+    """ The id that the media plane gives to one join of a participant. """
+    publish_kbps: int
+    publish_max_kbps: int
+    role: str | Unset = UNSET
+    """ The name of a role, unique in its template. """
+    track_sid: str | Unset = UNSET
+    """ The id that the media plane gives to one published track. """
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        type_ = self.type_
+
+        project_id = self.project_id
+
+        room = self.room
+
+        occurred_at = self.occurred_at.isoformat()
+
+        participant_identity = self.participant_identity
+
+        participant_sid = self.participant_sid
+
+        publish_kbps = self.publish_kbps
+
+        publish_max_kbps = self.publish_max_kbps
+
+        role = self.role
+
+        track_sid = self.track_sid
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "type": type_,
+                "project_id": project_id,
+                "room": room,
+                "occurred_at": occurred_at,
+                "participant_identity": participant_identity,
+                "participant_sid": participant_sid,
+                "publish_kbps": publish_kbps,
+                "publish_max_kbps": publish_max_kbps,
+            }
+        )
+        if role is not UNSET:
+            field_dict["role"] = role
+        if track_sid is not UNSET:
+            field_dict["track_sid"] = track_sid
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        d = dict(src_dict)
+        type_ = cast(Literal["participant.publish_limit_exceeded"], d.pop("type"))
+        if type_ != "participant.publish_limit_exceeded":
+            raise ValueError(f"type must match const 'participant.publish_limit_exceeded', got '{type_}'")
+
+        project_id = d.pop("project_id")
+
+        room = d.pop("room")
+
+        occurred_at = datetime.datetime.fromisoformat(d.pop("occurred_at"))
+
+        participant_identity = d.pop("participant_identity")
+
+        participant_sid = d.pop("participant_sid")
+
+        publish_kbps = d.pop("publish_kbps")
+
+        publish_max_kbps = d.pop("publish_max_kbps")
+
+        role = d.pop("role", UNSET)
+
+        track_sid = d.pop("track_sid", UNSET)
+
+        participant_publish_limit_exceeded_event = cls(
+            type_=type_,
+            project_id=project_id,
+            room=room,
+            occurred_at=occurred_at,
+            participant_identity=participant_identity,
+            participant_sid=participant_sid,
+            publish_kbps=publish_kbps,
+            publish_max_kbps=publish_max_kbps,
+            role=role,
+            track_sid=track_sid,
+        )
+
+        participant_publish_limit_exceeded_event.additional_properties = d
+        return participant_publish_limit_exceeded_event
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

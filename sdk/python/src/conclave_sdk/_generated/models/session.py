@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+from ..types import UNSET, Unset
+
+T = TypeVar("T", bound="Session")
+
+
+@_attrs_define
+class Session:
+    """A session, as lists show it."""
+
+    duration_seconds: int
+    """ Measured to `left_at`, or to now while open. """
+    id: str
+    """ The id of a session: one join of one participant. """
+    joined_at: datetime.datetime
+    """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
+    namespaced_room: str
+    """ The name of a room on the media plane: project id, dot, room name. """
+    participant_identity: str
+    """ The identity of a participant, unique in its room while the participant is connected. """
+    participant_sid: str
+    """ The id that the media plane gives to one join of a participant. """
+    role: None | str
+    room: str
+    """ The name of a room, which a project uses once. """
+    track_count: int
+    """ Tracks published during the session. """
+    left_at: datetime.datetime | Unset = UNSET
+    """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        duration_seconds = self.duration_seconds
+
+        id = self.id
+
+        joined_at = self.joined_at.isoformat()
+
+        namespaced_room = self.namespaced_room
+
+        participant_identity = self.participant_identity
+
+        participant_sid = self.participant_sid
+
+        role: None | str
+        role = self.role
+
+        room = self.room
+
+        track_count = self.track_count
+
+        left_at: str | Unset = UNSET
+        if not isinstance(self.left_at, Unset):
+            left_at = self.left_at.isoformat()
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "duration_seconds": duration_seconds,
+                "id": id,
+                "joined_at": joined_at,
+                "namespaced_room": namespaced_room,
+                "participant_identity": participant_identity,
+                "participant_sid": participant_sid,
+                "role": role,
+                "room": room,
+                "track_count": track_count,
+            }
+        )
+        if left_at is not UNSET:
+            field_dict["left_at"] = left_at
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        d = dict(src_dict)
+        duration_seconds = d.pop("duration_seconds")
+
+        id = d.pop("id")
+
+        joined_at = datetime.datetime.fromisoformat(d.pop("joined_at"))
+
+        namespaced_room = d.pop("namespaced_room")
+
+        participant_identity = d.pop("participant_identity")
+
+        participant_sid = d.pop("participant_sid")
+
+        def _parse_role(data: object) -> None | str:
+            if data is None:
+                return data
+            return cast(None | str, data)
+
+        role = _parse_role(d.pop("role"))
+
+        room = d.pop("room")
+
+        track_count = d.pop("track_count")
+
+        _left_at = d.pop("left_at", UNSET)
+        left_at: datetime.datetime | Unset
+        if isinstance(_left_at, Unset):
+            left_at = UNSET
+        else:
+            left_at = datetime.datetime.fromisoformat(_left_at)
+
+        session = cls(
+            duration_seconds=duration_seconds,
+            id=id,
+            joined_at=joined_at,
+            namespaced_room=namespaced_room,
+            participant_identity=participant_identity,
+            participant_sid=participant_sid,
+            role=role,
+            room=room,
+            track_count=track_count,
+            left_at=left_at,
+        )
+
+        session.additional_properties = d
+        return session
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

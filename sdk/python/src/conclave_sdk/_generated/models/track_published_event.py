@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import (
+    Any,
+    Literal,
+    TypeVar,
+    cast,
+)
+
+from attrs import define as _attrs_define
+from attrs import field as _attrs_field
+
+from ..models.track_kind import TrackKind, check_track_kind
+from ..models.track_source import TrackSource, check_track_source
+from ..types import UNSET, Unset
+
+T = TypeVar("T", bound="TrackPublishedEvent")
+
+
+@_attrs_define
+class TrackPublishedEvent:
+    """A participant has started to publish a track."""
+
+    type_: Literal["track.published"]
+    project_id: str
+    """ The id of a project: `prj_` and twelve lower-case hex digits. """
+    room: str
+    """ The name of a room, which a project uses once. """
+    occurred_at: datetime.datetime
+    """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
+    participant_identity: str
+    """ The identity of a participant, unique in its room while the participant is connected. """
+    participant_sid: str
+    """ The id that the media plane gives to one join of a participant. """
+    track_sid: str
+    """ The id that the media plane gives to one published track. """
+    track_kind: TrackKind
+    """ The media type of a track. """
+    track_source: TrackSource
+    """ The source of a track. """
+    track_muted: bool
+    role: str | Unset = UNSET
+    """ The name of a role, unique in its template. """
+    additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        type_ = self.type_
+
+        project_id = self.project_id
+
+        room = self.room
+
+        occurred_at = self.occurred_at.isoformat()
+
+        participant_identity = self.participant_identity
+
+        participant_sid = self.participant_sid
+
+        track_sid = self.track_sid
+
+        track_kind: str = self.track_kind
+
+        track_source: str = self.track_source
+
+        track_muted = self.track_muted
+
+        role = self.role
+
+        field_dict: dict[str, Any] = {}
+        field_dict.update(self.additional_properties)
+        field_dict.update(
+            {
+                "type": type_,
+                "project_id": project_id,
+                "room": room,
+                "occurred_at": occurred_at,
+                "participant_identity": participant_identity,
+                "participant_sid": participant_sid,
+                "track_sid": track_sid,
+                "track_kind": track_kind,
+                "track_source": track_source,
+                "track_muted": track_muted,
+            }
+        )
+        if role is not UNSET:
+            field_dict["role"] = role
+
+        return field_dict
+
+    @classmethod
+    def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        d = dict(src_dict)
+        type_ = cast(Literal["track.published"], d.pop("type"))
+        if type_ != "track.published":
+            raise ValueError(f"type must match const 'track.published', got '{type_}'")
+
+        project_id = d.pop("project_id")
+
+        room = d.pop("room")
+
+        occurred_at = datetime.datetime.fromisoformat(d.pop("occurred_at"))
+
+        participant_identity = d.pop("participant_identity")
+
+        participant_sid = d.pop("participant_sid")
+
+        track_sid = d.pop("track_sid")
+
+        track_kind = check_track_kind(d.pop("track_kind"))
+
+        track_source = check_track_source(d.pop("track_source"))
+
+        track_muted = d.pop("track_muted")
+
+        role = d.pop("role", UNSET)
+
+        track_published_event = cls(
+            type_=type_,
+            project_id=project_id,
+            room=room,
+            occurred_at=occurred_at,
+            participant_identity=participant_identity,
+            participant_sid=participant_sid,
+            track_sid=track_sid,
+            track_kind=track_kind,
+            track_source=track_source,
+            track_muted=track_muted,
+            role=role,
+        )
+
+        track_published_event.additional_properties = d
+        return track_published_event
+
+    @property
+    def additional_keys(self) -> list[str]:
+        return list(self.additional_properties.keys())
+
+    def __getitem__(self, key: str) -> Any:
+        return self.additional_properties[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.additional_properties[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.additional_properties[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.additional_properties

@@ -1,0 +1,215 @@
+"""Verifies deliveries of webhooks, and receives them in an ASGI application."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from typing import Any, Literal, TypeAlias, cast
+
+from . import models
+
+Event: TypeAlias = (
+    models.RoomStartedEvent
+    | models.RoomFinishedEvent
+    | models.ParticipantJoinedEvent
+    | models.ParticipantLeftEvent
+    | models.ParticipantConnectionAbortedEvent
+    | models.ParticipantRoleChangedEvent
+    | models.ParticipantPublishLimitExceededEvent
+    | models.ParticipantPublishLimitClearedEvent
+    | models.TrackPublishedEvent
+    | models.TrackUnpublishedEvent
+    | models.RecordingStartedEvent
+    | models.RecordingUpdatedEvent
+    | models.RecordingEndedEvent
+    | models.RecordingFailedEvent
+    | models.BroadcastStartedEvent
+    | models.BroadcastUpdatedEvent
+    | models.BroadcastEndedEvent
+    | models.BroadcastFailedEvent
+    | models.IngressStartedEvent
+    | models.IngressEndedEvent
+)
+"""What a delivery reports. `isinstance`, `match` and a comparison of `type_` tell the events apart."""
+
+_EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
+    "room.started": models.RoomStartedEvent.from_dict,
+    "room.finished": models.RoomFinishedEvent.from_dict,
+    "participant.joined": models.ParticipantJoinedEvent.from_dict,
+    "participant.left": models.ParticipantLeftEvent.from_dict,
+    "participant.connection_aborted": models.ParticipantConnectionAbortedEvent.from_dict,
+    "participant.role_changed": models.ParticipantRoleChangedEvent.from_dict,
+    "participant.publish_limit_exceeded": models.ParticipantPublishLimitExceededEvent.from_dict,
+    "participant.publish_limit_cleared": models.ParticipantPublishLimitClearedEvent.from_dict,
+    "track.published": models.TrackPublishedEvent.from_dict,
+    "track.unpublished": models.TrackUnpublishedEvent.from_dict,
+    "recording.started": models.RecordingStartedEvent.from_dict,
+    "recording.updated": models.RecordingUpdatedEvent.from_dict,
+    "recording.ended": models.RecordingEndedEvent.from_dict,
+    "recording.failed": models.RecordingFailedEvent.from_dict,
+    "broadcast.started": models.BroadcastStartedEvent.from_dict,
+    "broadcast.updated": models.BroadcastUpdatedEvent.from_dict,
+    "broadcast.ended": models.BroadcastEndedEvent.from_dict,
+    "broadcast.failed": models.BroadcastFailedEvent.from_dict,
+    "ingress.started": models.IngressStartedEvent.from_dict,
+    "ingress.ended": models.IngressEndedEvent.from_dict,
+}
+
+TOLERANCE = 300.0
+"""Seconds that a delivery may be old, or ahead of this machine's clock."""
+_LARGEST_BODY = 1024 * 1024
+
+Reason: TypeAlias = Literal["unsigned", "wrong_signature", "outside_tolerance", "malformed", "unknown_event"]
+
+
+class WebhookError(Exception):
+    """A delivery that is not to be trusted, or not understood."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason: Reason = reason
+        """`unknown_event` is signed, and from a server that is newer than this package."""
+
+
+def verify(
+    body: bytes,
+    headers: Mapping[str, str],
+    secret: str,
+    *,
+    tolerance: float | None = TOLERANCE,
+    now: float | None = None,
+) -> Event:
+    """Returns the event of a delivery, if the server that knows the endpoint's `secret` has sent this very body.
+
+    Each signature that the delivery has must be right. Only that of Standard Webhooks covers a time, so it must be
+    there unless `tolerance` is None. `now` is in Unix seconds, and that of the clock by default.
+
+    Raises:
+        WebhookError: if the delivery is not signed, altered, too old, or no event.
+    """
+    sent = {name.lower(): value for name, value in headers.items()}
+    signatures = [*_standard_signature(sent, body, secret), *_svc_signature(sent, body, secret)]
+    if not signatures or (tolerance is not None and "webhook-signature" not in sent):
+        raise WebhookError("unsigned", "a signature is missing")
+    if not all(signatures):
+        raise WebhookError("wrong_signature", "the signature is not that of this body and this secret")
+    if tolerance is not None:
+        _check_age(sent, tolerance, time.time() if now is None else now)
+    return parse(body)
+
+
+def parse(body: bytes) -> Event:
+    """Returns the event in a body, without any verification: for bodies from a delivery log or a queue of your own.
+
+    Raises:
+        WebhookError: if it is no event.
+    """
+    try:
+        fields = json.loads(body)
+        event_type = fields["type"]
+        if not isinstance(event_type, str):
+            raise TypeError(event_type)
+        if event_type in _EVENTS:
+            return _EVENTS[event_type](fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as cause:
+        raise WebhookError("malformed", "the body is no event") from cause
+    raise WebhookError("unknown_event", f"there is no event {event_type}")
+
+
+def _standard_signature(sent: Mapping[str, str], body: bytes, secret: str) -> Iterator[bool]:
+    if "webhook-signature" in sent:
+        signed = f"{sent.get('webhook-id', '')}.{sent.get('webhook-timestamp', '')}.".encode() + body
+        digest = base64.b64encode(hmac.digest(_standard_key(secret), signed, hashlib.sha256)).decode()
+        # There may be several, separated by spaces.
+        yield any(_same(given, f"v1,{digest}") for given in sent["webhook-signature"].split())
+
+
+def _svc_signature(sent: Mapping[str, str], body: bytes, secret: str) -> Iterator[bool]:
+    if "x-svc-signature" in sent:
+        digest = hmac.digest(secret.encode(), body, hashlib.sha256).hex()
+        yield _same(sent["x-svc-signature"], f"sha256={digest}")
+
+
+def _standard_key(secret: str) -> bytes:
+    """Returns the bytes behind `whsec_`; the key of a secret in another format is its text."""
+    if secret.startswith("whsec_"):
+        try:
+            return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+        except binascii.Error:
+            pass
+    return secret.encode()
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _check_age(sent: Mapping[str, str], tolerance: float, now: float) -> None:
+    # Signed, so it is the server's.
+    if abs(now - int(sent["webhook-timestamp"])) > tolerance:
+        raise WebhookError("outside_tolerance", "the delivery is too old, or this machine's clock is wrong")
+
+
+_Message: TypeAlias = MutableMapping[str, Any]
+_Receive: TypeAlias = Callable[[], Awaitable[_Message]]
+_Send: TypeAlias = Callable[[_Message], Awaitable[None]]
+
+
+class Receiver:
+    """An ASGI application that hands each verified event, with its delivery's id, to `handle`.
+
+    It accepts a delivery once `handle` has returned. If `handle` raises, the delivery fails, and the server sends it
+    again. The id is the same for each attempt, so `handle` can tell what it has seen.
+    """
+
+    def __init__(
+        self, secret: str, handle: Callable[[Event, str], Awaitable[None]], *, tolerance: float | None = TOLERANCE
+    ) -> None:
+        self._secret = secret
+        self._handle = handle
+        self._tolerance = tolerance
+
+    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"a receiver of webhooks does not speak {scope['type']}")
+        status = 405 if scope["method"] != "POST" else await self._deliver(scope, receive)
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _deliver(self, scope: _Message, receive: _Receive) -> int:
+        body = await _read(receive)
+        if body is None:
+            return 413
+        pairs = cast(list[tuple[bytes, bytes]], scope["headers"])
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in pairs}
+        try:
+            event = verify(body, headers, self._secret, tolerance=self._tolerance)
+        except WebhookError as error:
+            return status_of(error)
+        await self._handle(event, headers.get("webhook-id", ""))
+        return 204
+
+
+def status_of(error: WebhookError) -> int:
+    """Returns the status to answer a delivery with that `verify` has refused.
+
+    An event that is not known is accepted: the server would send it again, to no avail.
+    """
+    return {"unknown_event": 204, "malformed": 400}.get(error.reason, 401)
+
+
+async def _read(receive: _Receive) -> bytes | None:
+    """Returns the body, or nothing if it is larger than any event."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ConnectionError("the client has gone")
+        body += message.get("body", b"")
+        if len(body) > _LARGEST_BODY:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)

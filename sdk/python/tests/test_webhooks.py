@@ -1,0 +1,119 @@
+"""Verification, with the deliveries that all SDKs are tested with."""
+
+import asyncio
+import json
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conclave_sdk import webhooks
+from conclave_sdk.webhooks import Event, Receiver, WebhookError
+
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors.json").read_text())
+CASES: list[dict[str, Any]] = VECTORS["cases"]
+SECRET: str = VECTORS["secret"]
+
+
+def outcome(case: dict[str, Any]) -> str:
+    """Returns the type of the event, or the reason why there is none."""
+    try:
+        event = webhooks.verify(
+            case["body"].encode(), case["headers"], SECRET, tolerance=case["tolerance"], now=VECTORS["now"]
+        )
+    except WebhookError as error:
+        return error.reason
+    return event.type_
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_a_delivery_is_accepted_or_refused(case: dict[str, Any]) -> None:
+    assert outcome(case) == case["expect"]
+
+
+def test_every_field_of_each_event_is_typed() -> None:
+    bodies = {case["body"] for case in CASES if "later" not in case["body"] and case["expect"] == outcome(case)}
+    seen: set[str] = set()
+    for body in bodies:
+        try:
+            event = webhooks.parse(body.encode())
+        except WebhookError:
+            continue
+        seen.add(event.type_)
+        assert event.additional_properties == {}
+        assert json.loads(json.dumps(event.to_dict())).keys() == json.loads(body).keys()
+    assert len(seen) == 20
+
+
+def test_a_field_that_is_not_known_is_kept() -> None:
+    [body] = [case["body"] for case in CASES if "later" in case["body"]]
+    assert webhooks.parse(body.encode()).additional_properties == {"later": "yes"}
+
+
+async def received(receiver: Receiver, case: dict[str, Any], method: str = "POST", rest: bytes = b"") -> int:
+    """Returns the status with which an application answers a delivery, which comes in two parts."""
+    body: bytes = case["body"].encode() + rest
+    parts = [body[:10], body[10:]]
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(name.encode(), value.encode()) for name, value in case["headers"].items()]
+    await receiver({"type": "http", "method": method, "headers": headers}, receive, send)
+    return sent[0]["status"]
+
+
+# The time of the others has long passed.
+OF_ANY_AGE = [case for case in CASES if case["tolerance"] is None]
+
+
+@pytest.mark.parametrize("case", OF_ANY_AGE, ids=[case["name"] for case in OF_ANY_AGE])
+def test_a_receiver_handles_what_is_verified(case: dict[str, Any]) -> None:
+    handled: list[tuple[str, str]] = []
+
+    async def handle(event: Event, delivery_id: str) -> None:
+        handled.append((event.type_, delivery_id))
+
+    status = asyncio.run(received(Receiver(SECRET, handle, tolerance=None), case))
+    if case["expect"] == "unsigned":
+        assert (status, handled) == (401, [])
+    else:
+        assert (status, handled) == (204, [(case["expect"], case["headers"].get("webhook-id", ""))])
+
+
+def by_name(name: str) -> dict[str, Any]:
+    return next(case for case in CASES if case["name"] == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("too old", 401), ("an altered body", 401), ("no JSON", 400), ("an event of a newer server", 204)],
+)
+def test_a_receiver_says_why_it_refuses(name: str, status: int) -> None:
+    async def handle(event: Event, delivery_id: str) -> None:
+        raise AssertionError((event, delivery_id))
+
+    tolerance = 300 if name == "too old" else None
+    assert asyncio.run(received(Receiver(SECRET, handle, tolerance=tolerance), by_name(name))) == status
+
+
+def test_a_receiver_takes_only_what_can_be_an_event() -> None:
+    async def handle(event: Event, delivery_id: str) -> None:
+        raise AssertionError((event, delivery_id))
+
+    receiver, case = Receiver(SECRET, handle), CASES[1]
+    assert asyncio.run(received(receiver, case, method="GET")) == 405
+    assert asyncio.run(received(receiver, case, rest=b" " * 1024 * 1024)) == 413
+
+
+def test_a_delivery_that_is_not_handled_fails() -> None:
+    async def handle(event: Event, delivery_id: str) -> None:
+        raise KeyError(event.room, delivery_id)
+
+    with pytest.raises(KeyError):
+        asyncio.run(received(Receiver(SECRET, handle, tolerance=None), by_name("old, with any age allowed")))

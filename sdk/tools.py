@@ -1,0 +1,33 @@
+"""The tools of the three ecosystems, in versions that are pinned here and in the lock files beside the SDKs.
+
+They are installed once, in `target/sdk`, with everything that the checks need.
+"""
+
+import os
+import subprocess
+import venv
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SDK = ROOT / "sdk"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "sdk"
+
+
+def run(command, **options):
+    """Runs a command, and returns its output. Raises RuntimeError with it if the command fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def python_tools():
+    """Returns the environment of variables in which the tools of sdk/python/requirements.txt are the first."""
+    requirements = SDK / "python" / "requirements.txt"
+    folder = TARGET / f"python-{sha256(requirements.read_bytes()).hexdigest()[:12]}"
+    if not (folder / "installed").exists():
+        venv.create(folder, clear=True, with_pip=True)
+        run([folder / "bin" / "pip", "install", "--quiet", "--requirement", requirements])
+        (folder / "installed").touch()
+    return os.environ | {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(folder)}
