@@ -77,6 +77,7 @@ pub use room_rows::{ConnectedParticipant, RoomSnapshot};
 pub use rooms::NewRoom;
 pub use rotation::{Rotation, RotationError};
 pub use sessions::{SessionDetail, SessionFilter};
+pub use postgres::lease;
 pub use sql::postgres::{PostgresServer, PostgresSettingsError};
 pub use sqlite::SNAPSHOT_AGE;
 pub use store::{Crash, Store};

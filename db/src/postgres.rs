@@ -2,6 +2,7 @@
 //! socket.
 
 mod lanes;
+pub mod lease;
 mod link;
 pub(crate) mod migrate;
 mod readers;

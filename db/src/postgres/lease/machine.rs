@@ -1,0 +1,271 @@
+//! The lease as a state machine without I/O: it says which request comes next, and is told the answers and the time.
+//!
+//! ```text
+//!            released, or silent for long enough          confirmed
+//!  standby ────────────────────────────────────▶ claiming ─────────▶ active ── stop ──▶ released
+//!     ▲ │                                            │                  │
+//!     │ └── the row names this process: active       │                  └── another epoch ──▶ lost
+//!     └──────────── another was faster ◀─────────────┘
+//! ```
+//!
+//! One request is made at a time. An answer counts only if it belongs to that request: one that came too late, or twice, changes
+//! nothing. A claim whose answer was lost may have taken the lease; the next read shows it, since the row names the process.
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use super::keys::{KeyIds, WrongKey};
+use super::observation::Observation;
+use super::row::{Beat, Holder, LeaseRow};
+use super::timing::LeaseTiming;
+
+/// What a server knows of itself.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// This process.
+    pub holder: Holder,
+    /// The keys that it has.
+    pub keys: KeyIds,
+    /// The newest schema that it knows.
+    pub schema: i64,
+}
+
+/// A request to the database, about one of its tables or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// Read the lease.
+    Read,
+    /// Take the lease if `seen` is still its last renewal. The next epoch is one more.
+    Claim {
+        /// The last renewal that was seen.
+        seen: Beat,
+    },
+    /// Renew the lease if it is still of this epoch.
+    Renew {
+        /// The epoch of this process.
+        epoch: i64,
+    },
+    /// Release the lease if it is still of this epoch.
+    Release {
+        /// The epoch of this process.
+        epoch: i64,
+    },
+}
+
+/// The number of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestNumber(u64);
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The lease, as a read found it.
+    Row(LeaseRow),
+    /// A claim, a renewal or a release found the row that it names, and changed it.
+    Done,
+    /// It found no such row.
+    Refused,
+    /// There was no answer in time. The request may take effect yet.
+    Failed,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Make this request, and give it up after this time.
+    Make(RequestNumber, Request, Duration),
+    /// Wait for the answer of the request that was made last.
+    AwaitAnswer,
+    /// Wait until this time.
+    WaitUntil(Duration),
+    /// Nothing: the lease has been released or lost.
+    End,
+}
+
+/// Why a standby does not take over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// It has another key than the last active server.
+    WrongKey(WrongKey),
+    /// The records have a schema that only a newer version knows.
+    NewerSchema,
+}
+
+/// What a server may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It waits, also while it claims.
+    Standby {
+        /// Why it does not take over, as of the last read.
+        obstacle: Option<Obstacle>,
+    },
+    /// It writes, under this epoch.
+    Active {
+        /// The epoch that each of its transactions is fenced with.
+        epoch: i64,
+        /// Until when it may act outside the database; `None` before the first renewal was confirmed.
+        trusted_until: Option<Duration>,
+    },
+    /// It has released the lease, or was stopped before it had it.
+    Released,
+    /// Another server has taken the lease.
+    Lost {
+        /// The epoch that it had.
+        epoch: i64,
+    },
+}
+
+/// A request without an answer yet.
+#[derive(Debug, Clone, Copy)]
+struct Outstanding {
+    number: RequestNumber,
+    request: Request,
+    made: Duration,
+}
+
+/// The lease of one process.
+#[derive(Debug)]
+pub struct LeaseMachine {
+    timing: LeaseTiming,
+    candidate: Candidate,
+    standing: Standing,
+    seen: Option<Observation>,
+    /// The renewal that the next step claims to have been the last.
+    claim: Option<Beat>,
+    outstanding: Option<Outstanding>,
+    requests: u64,
+    /// When the next request is due.
+    due: Duration,
+    is_stopping: bool,
+}
+
+impl LeaseMachine {
+    /// Creates a standby.
+    #[must_use]
+    pub fn new(timing: LeaseTiming, candidate: Candidate) -> Self {
+        Self {
+            timing,
+            candidate,
+            standing: Standing::Standby { obstacle: None },
+            seen: None,
+            claim: None,
+            outstanding: None,
+            requests: 0,
+            due: Duration::ZERO,
+            is_stopping: false,
+        }
+    }
+
+    /// What the server may do.
+    #[must_use]
+    pub const fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Notes the keys that the server has now.
+    pub fn set_keys(&mut self, keys: KeyIds) {
+        self.candidate.keys = keys;
+    }
+
+    /// Releases the lease next. A server that waits ends at once.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+        self.due = Duration::ZERO;
+    }
+
+    /// Notes that a transaction of this process was refused, since the lease is of another epoch.
+    pub fn note_refused_write(&mut self) {
+        if let Standing::Active { epoch, .. } = self.standing {
+            self.standing = Standing::Lost { epoch };
+        }
+    }
+
+    /// Returns what is to be done.
+    pub fn step(&mut self, now: Duration) -> Step {
+        let request = match (self.standing, self.outstanding) {
+            (Standing::Released | Standing::Lost { .. }, _) => return Step::End,
+            (_, Some(_)) => return Step::AwaitAnswer,
+            _ if now < self.due => return Step::WaitUntil(self.due),
+            (Standing::Standby { .. }, None) if self.is_stopping => {
+                self.standing = Standing::Released;
+                return Step::End;
+            }
+            (Standing::Standby { .. }, None) => self.claim.take().map_or(Request::Read, |seen| Request::Claim { seen }),
+            (Standing::Active { epoch, .. }, None) if self.is_stopping => {
+                self.standing = Standing::Active { epoch, trusted_until: None };
+                Request::Release { epoch }
+            }
+            (Standing::Active { epoch, .. }, None) => Request::Renew { epoch },
+        };
+        self.make(request, now)
+    }
+
+    fn make(&mut self, request: Request, now: Duration) -> Step {
+        self.requests += 1;
+        let number = RequestNumber(self.requests);
+        self.outstanding = Some(Outstanding { number, request, made: now });
+        let limit = if matches!(request, Request::Claim { .. }) { self.timing.claim } else { self.timing.answer };
+        Step::Make(number, request, limit)
+    }
+
+    /// Notes the answer to a request.
+    pub fn answered(&mut self, number: RequestNumber, answer: Answer, now: Duration) {
+        let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.number == number) else { return };
+        match (outstanding.request, answer) {
+            // A release that fails is not repeated: a standby takes over after the silence.
+            (Request::Release { .. }, _) => self.standing = Standing::Released,
+            (_, Answer::Failed) => self.due = now + self.timing.retry,
+            (Request::Read, Answer::Row(row)) => self.read(&row, now),
+            (Request::Claim { seen }, Answer::Done) => self.activate(seen.epoch + 1, outstanding.made),
+            (Request::Claim { .. } | Request::Read, _) => {
+                self.seen = None;
+                self.due = now;
+            }
+            (Request::Renew { .. }, Answer::Done) => self.renewed(outstanding.made),
+            (Request::Renew { .. }, _) => self.note_refused_write(),
+        }
+    }
+
+    fn read(&mut self, row: &LeaseRow, now: Duration) {
+        let Standing::Standby { .. } = self.standing else { return };
+        if row.holder == Some(self.candidate.holder) {
+            // The answer to its claim was lost. What it may trust in is the first renewal.
+            self.standing = Standing::Active { epoch: row.beat.epoch, trusted_until: None };
+            self.due = now;
+            return;
+        }
+        let obstacle = self.obstacle(row);
+        let seen = Observation::after(self.seen, now, row.beat, &self.timing);
+        let is_free = row.holder.is_none() || seen.is_over(&self.timing);
+        self.seen = Some(seen);
+        self.claim = (is_free && obstacle.is_none()).then_some(row.beat);
+        self.standing = Standing::Standby { obstacle };
+        self.due = if self.claim.is_some() { now } else { now + self.timing.read };
+    }
+
+    fn obstacle(&self, row: &LeaseRow) -> Option<Obstacle> {
+        if row.schema > self.candidate.schema {
+            return Some(Obstacle::NewerSchema);
+        }
+        self.candidate.keys.differs_from(&row.encryption_key_id, &row.media_key_id).map(Obstacle::WrongKey)
+    }
+
+    /// Takes note of the lease. Others see the claim after it was made, so the trust counts from there, as for a renewal.
+    fn activate(&mut self, epoch: i64, made: Duration) {
+        self.standing = Standing::Active { epoch, trusted_until: None };
+        self.renewed(made);
+    }
+
+    fn renewed(&mut self, made: Duration) {
+        if let Standing::Active { trusted_until, .. } = &mut self.standing {
+            *trusted_until = Some(made + self.timing.trust);
+            if !self.is_stopping {
+                self.due = made + self.timing.renewal;
+            }
+        }
+    }
+}

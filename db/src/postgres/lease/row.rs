@@ -1,0 +1,29 @@
+//! The lease as it is in the database.
+
+/// The two tables of the lease at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRow {
+    /// The last renewal.
+    pub beat: Beat,
+    /// The process that holds the lease; `None` after it has released it, and before the first server.
+    pub holder: Option<Holder>,
+    /// The id of the key that encrypts secrets; empty if there is none.
+    pub encryption_key_id: String,
+    /// The id of the media plane's key; empty before the first server.
+    pub media_key_id: String,
+    /// The number of the schema of the records; 0 before the first server.
+    pub schema: i64,
+}
+
+/// A renewal: the epoch of its server, and its number within the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beat {
+    /// Grows by one with each takeover.
+    pub epoch: i64,
+    /// Grows by one with each renewal.
+    pub number: i64,
+}
+
+/// The id of a process that holds the lease, or would. Each start has another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder(pub uuid::Uuid);
