@@ -11,7 +11,7 @@ use conclave_media::ReportInlet;
 use conclave_media::embedded::egress_engine::Ffmpeg;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
-use conclave_model::{Clock, Secret};
+use conclave_model::{Clock, LeaseCheck, Secret};
 
 use super::output::print;
 use super::store::unregistered_metrics;
@@ -264,7 +264,8 @@ fn check_livekit(config: &Config, data: &Path, credentials: MediaCredentials) ->
     let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
     // Nothing is reported to a plane that only calls.
     let sink = Arc::new(ReportInlet::default());
-    let plane = LivekitPlane::new(livekit_settings(config, data), signer, Clock::system(), sink);
+    let plane =
+        LivekitPlane::new(livekit_settings(config, data, LeaseCheck::not_needed()), signer, Clock::system(), sink);
     let check = run_in_system(async { Ok(plane.check_config().await?) })?;
     if check.problems.iter().any(|mismatch| mismatch.is_fatal) {
         return Err(CliError::failed(check.to_string()));

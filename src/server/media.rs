@@ -11,8 +11,8 @@ use conclave_media::embedded::{
     EmbeddedPlane, EmbeddedPlaneBuilder, EncoderStream, RtmpAddress, RtmpListener, RtmpTls, TurnServers,
 };
 use conclave_media::token::TokenSigner;
-use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
+use conclave_model::{Clock, LeaseCheck};
 
 use super::egress;
 use crate::config::{Config, PortRange, RtcConfig, TurnConfig};
@@ -39,6 +39,8 @@ pub(super) struct PlaneSetup<'a> {
     /// Takes its reports for the actors.
     pub reports: &'a ReportInlet,
     pub metrics: &'a Metrics,
+    /// Whether a media server may be called.
+    pub lease: &'a LeaseCheck,
 }
 
 /// Builds the embedded media plane. Clients can connect if `media.rtc.enabled`.
@@ -46,7 +48,7 @@ pub(super) struct PlaneSetup<'a> {
 /// # Errors
 /// A configured port or address cannot be bound, or the file of `egress.rtmps_root` cannot be used.
 pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliError> {
-    let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics } = *setup;
+    let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics, .. } = *setup;
     let media = &config.media;
     let mut builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(signer), media_url, Arc::new(reports.clone()));
     builder.max_tracks = usize::try_from(media.max_tracks).unwrap_or(usize::MAX);

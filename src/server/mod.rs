@@ -26,8 +26,8 @@ use conclave_db::{OlderSchema, Store};
 use conclave_media::embedded::{EmbeddedPlane, RtmpAddress, RtmpListener};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet};
-use conclave_model::Clock;
 use conclave_model::address::AddressFilter;
+use conclave_model::{Clock, LeaseCheck};
 use futures_util::future::join_all;
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -132,7 +132,7 @@ impl Server {
         let media_url = plane::client_url(&config, &urls);
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
-        let reports = ReportInlet::default();
+        let (reports, lease) = (ReportInlet::default(), LeaseCheck::not_needed());
         let plane = Plane::new(&PlaneSetup {
             config: &config,
             data: &data,
@@ -142,12 +142,13 @@ impl Server {
             rtmp: rtmp_address.map(|address| RtmpAddress { port: address.port(), is_secure: rtmp_tls.is_some() }),
             reports: &reports,
             metrics: &metrics,
+            lease: &lease,
         })?;
         let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
         let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
         let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
         egress::show(signalling.as_ref(), &metrics).await?;
-        let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data)?;
+        let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data, &lease)?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
         let tree = Tree::start(context, &relay).await?;

@@ -11,7 +11,7 @@ use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::address::AddressFilter;
 use conclave_model::permits::ProjectPermits;
-use conclave_model::{Clock, Rate};
+use conclave_model::{Clock, LeaseCheck, Rate};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 
@@ -50,9 +50,10 @@ pub(super) fn actor_context(
     clock: &Clock,
     metrics: &Metrics,
     data: &Path,
+    lease: &LeaseCheck,
 ) -> Result<ActorContext, CliError> {
     let (receivers, storages) = (&config.webhooks.allow_networks, &config.egress.allow_networks);
-    let deliveries = DeliveryPool::new(AddressFilter::new(receivers.clone()), config.webhooks.timeout);
+    let deliveries = DeliveryPool::new(AddressFilter::new(receivers.clone()), config.webhooks.timeout, lease.clone());
     let uploads = Uploader::new(config.recordings.path(data), AddressFilter::new(storages.clone()));
     let refused = |error| CliError::failed(format!("the threads of webhooks and uploads cannot be started: {error}"));
     Ok(ActorContext {

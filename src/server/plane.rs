@@ -6,6 +6,7 @@ use std::sync::Arc;
 use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::{CircuitSettings, MediaPlane};
+use conclave_model::LeaseCheck;
 
 use super::media::{self, PlaneSetup};
 use super::tls::PublicUrls;
@@ -27,11 +28,11 @@ impl Plane {
     /// # Errors
     /// The addresses of the embedded media plane, or a file, cannot be used.
     pub fn new(setup: &PlaneSetup<'_>) -> Result<Self, CliError> {
-        let PlaneSetup { config, data, clock, signer, reports, .. } = *setup;
+        let PlaneSetup { config, data, clock, signer, reports, lease, .. } = *setup;
         match config.media.kind {
             MediaKind::Embedded => media::build_plane(setup).map(Self::Embedded),
             MediaKind::Livekit => {
-                let (settings, sink) = (livekit_settings(config, data), Arc::new(reports.clone()));
+                let (settings, sink) = (livekit_settings(config, data, lease.clone()), Arc::new(reports.clone()));
                 Ok(Self::Livekit(LivekitPlane::new(settings, Arc::clone(signer), clock.clone(), sink)))
             }
         }
@@ -69,11 +70,12 @@ impl Plane {
 }
 
 /// Returns the settings of the LiveKit media plane. The URL is empty for the embedded one.
-pub(crate) fn livekit_settings(config: &Config, data: &Path) -> LivekitSettings {
+pub(crate) fn livekit_settings(config: &Config, data: &Path, lease: LeaseCheck) -> LivekitSettings {
     LivekitSettings {
         url: config.media.url.clone().unwrap_or_default(),
         timeout: config.media.timeout,
         recordings: config.recordings.path(data),
+        lease,
     }
 }
 

@@ -61,6 +61,8 @@ enum Halt {
     Deleted,
     /// The actor is stopping.
     Stopping,
+    /// This server may not post, because its lease is not confirmed; the next tick tries again.
+    NoLease,
     /// The store did not answer; the next tick tries again.
     Store(StoreError),
 }
@@ -74,6 +76,7 @@ impl Run {
                 Ok(ControlFlow::Break(next_due)) => break next_due,
                 Err(Halt::Deleted) => return RunFinished { next_due: None, deleted: true, last_attempt: self.last },
                 Err(Halt::Stopping) => break None,
+                Err(Halt::NoLease) => break Some(self.context.clock.now()),
                 Err(Halt::Store(error)) => {
                     log::error!(endpoint = self.endpoint.to_string().as_str(); "deliveries wait for the store: {error}");
                     break Some(self.context.clock.now());
@@ -85,6 +88,9 @@ impl Run {
 
     /// Posts one batch. If nothing is due, breaks with the time at which the next delivery is, if one is pending.
     async fn turn(&mut self) -> Result<ControlFlow<Option<Timestamp>>, Halt> {
+        if !self.context.deliveries.may_post() {
+            return Err(Halt::NoLease);
+        }
         let queue = self.context.store.endpoint_queue(self.endpoint).await.map_err(Halt::Store)?;
         let now = self.context.clock.now();
         let latest = now.after(self.context.settings.retry.longest_delay());
@@ -161,18 +167,22 @@ impl Run {
                 break;
             }
             let (attempt, ()) = join(self.attempt(endpoint, delivery), self.record(last.as_ref())).await;
-            last = Some(attempt);
+            if attempt.is_none() {
+                return last;
+            }
+            last = attempt;
         }
         self.record(last.as_ref()).await;
         last
     }
 
-    async fn attempt(&self, endpoint: &Arc<WebhookEndpoint>, delivery: DueDelivery) -> Attempt {
+    /// Makes an attempt; `None` if this server may not post.
+    async fn attempt(&self, endpoint: &Arc<WebhookEndpoint>, delivery: DueDelivery) -> Option<Attempt> {
         let (delivery_id, number, due) = (delivery.id, delivery.attempts + 1, delivery.due);
-        let outcome = self.post(endpoint, delivery).await;
+        let outcome = self.post(endpoint, delivery).await?;
         let at = self.context.clock.now();
         let retry_at = outcome.error.as_ref().and_then(|_| self.context.settings.retry.next_attempt(number, at));
-        Attempt { project_id: endpoint.project_id.clone(), delivery_id, number, due, at, outcome, retry_at }
+        Some(Attempt { project_id: endpoint.project_id.clone(), delivery_id, number, due, at, outcome, retry_at })
     }
 
     /// Writes the result of an attempt, if there is one. While the store cannot, the room waits here and posts nothing more: without
@@ -201,7 +211,7 @@ impl Run {
         self.progress.unrecorded.fetch_sub(1, Ordering::Relaxed);
     }
 
-    async fn post(&self, endpoint: &Arc<WebhookEndpoint>, due: DueDelivery) -> AttemptOutcome {
+    async fn post(&self, endpoint: &Arc<WebhookEndpoint>, due: DueDelivery) -> Option<AttemptOutcome> {
         let DueDelivery { id, event_type, payload, .. } = due;
         let delivery =
             Delivery { endpoint: Arc::clone(endpoint), id, event_type, payload, at: self.context.clock.now() };

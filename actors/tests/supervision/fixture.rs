@@ -21,7 +21,7 @@ use conclave_model::permits::ProjectPermits;
 use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
-use conclave_model::{Clock, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp};
+use conclave_model::{Clock, LeaseCheck, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 
@@ -44,6 +44,12 @@ pub struct Fixture {
 impl Fixture {
     /// A project with the rooms "stage" and "sibling", whose roles make each join call the media plane.
     pub async fn new() -> Self {
+        Self::with_lease(LeaseCheck::not_needed()).await
+    }
+
+    /// The same with a lease. Webhooks may be posted to this machine.
+    pub async fn with_lease(lease: LeaseCheck) -> Self {
+        let receivers = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
         let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
         let room_ends = ProjectPermits::new(ROOMS_ENDING);
         let clock = Clock::manual(Timestamp::from_millis(START));
@@ -61,7 +67,7 @@ impl Fixture {
             store: store.clone(),
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
-            deliveries: DeliveryPool::new(AddressFilter::default(), Duration::from_secs(1)).unwrap(),
+            deliveries: DeliveryPool::new(receivers, Duration::from_secs(1), lease).unwrap(),
             uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()).unwrap(),
             settings: Settings::default(),
             room_ends: room_ends.clone(),

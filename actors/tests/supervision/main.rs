@@ -11,3 +11,4 @@ mod plane;
 mod polls;
 mod reports;
 mod rooms;
+mod webhooks;

@@ -13,7 +13,7 @@ use conclave_model::ingress::IngressState;
 use conclave_model::participant::Participant;
 use conclave_model::role::RoleSubscribe;
 use conclave_model::{
-    Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
+    Clock, EgressId, Identity, IngressId, LeaseCheck, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
 
 use super::config_check::{ConfigCheck, ConfigChecker, Signaling};
@@ -47,6 +47,8 @@ pub struct LivekitSettings {
     pub timeout: Duration,
     /// The directory of local recordings, as LiveKit's egress workers see it.
     pub recordings: PathBuf,
+    /// Without a valid lease, every call fails as if LiveKit did not answer.
+    pub lease: LeaseCheck,
 }
 
 impl fmt::Debug for LivekitSettings {
@@ -81,8 +83,8 @@ struct Services {
 
 impl Services {
     fn new(settings: LivekitSettings, signer: Arc<TokenSigner>, clock: Clock, sink: Arc<dyn ReportSink>) -> Self {
-        let LivekitSettings { url, timeout, recordings } = settings;
-        let client = Arc::new(TwirpClient::new(&url, timeout, Arc::clone(&signer), clock.clone()));
+        let LivekitSettings { url, timeout, recordings, lease } = settings;
+        let client = Arc::new(TwirpClient::new(&url, timeout, Arc::clone(&signer), clock.clone(), lease));
         let rooms = Rooms::new(Arc::clone(&client));
         let ghosts = Arc::<GhostParticipants>::default();
         let participants =

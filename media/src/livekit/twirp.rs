@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::Clock;
+use conclave_model::{Clock, LeaseCheck};
 use conclave_outbound::http::Request;
 use conclave_outbound::http::header::CONTENT_TYPE;
 use conclave_outbound::{Client, Error, config};
@@ -40,6 +40,7 @@ pub(super) struct TwirpClient {
     signer: Arc<TokenSigner>,
     clock: Clock,
     permits: Arc<Semaphore>,
+    lease: LeaseCheck,
 }
 
 impl fmt::Debug for TwirpClient {
@@ -51,7 +52,7 @@ impl fmt::Debug for TwirpClient {
 
 impl TwirpClient {
     /// Creates a client of the server at `url`, which may be the websocket url that participants use.
-    pub fn new(url: &str, timeout: Duration, signer: Arc<TokenSigner>, clock: Clock) -> Self {
+    pub fn new(url: &str, timeout: Duration, signer: Arc<TokenSigner>, clock: Clock, lease: LeaseCheck) -> Self {
         let config = config().max_idle_age(MAX_IDLE).build();
         let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CALLS));
         Self {
@@ -61,6 +62,7 @@ impl TwirpClient {
             signer,
             clock,
             permits,
+            lease,
         }
     }
 
@@ -90,9 +92,15 @@ impl TwirpClient {
                 "{MAX_CONCURRENT_CALLS} calls to LiveKit are under way and none ends"
             )));
         };
-        let client = self.client.clone();
+        let (client, lease) = (self.client.clone(), self.lease.clone());
         let response = tokio::task::spawn_blocking(move || {
             let _permit = permit;
+            // Right before the call: another server may be the active one, and what it does must not be undone.
+            if !lease.is_valid() {
+                return Err(CallError::Unavailable(
+                    "LiveKit is not called: the lease of this server is not confirmed".into(),
+                ));
+            }
             send(&client, request, timeout)
         });
         response.await.unwrap_or_else(|_| Err(CallError::Unavailable("the call was cancelled".into())))

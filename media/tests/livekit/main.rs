@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaError, MediaEvent, Report, ReportAnswer, ReportError, ReportInlet, ReportSink};
-use conclave_model::{Clock, Identity, NamespacedRoom, Secret};
+use conclave_model::{Clock, Identity, LeaseCheck, NamespacedRoom, Secret};
 use livekit_double::Double;
 use tokio::sync::oneshot;
 
@@ -70,8 +70,12 @@ fn plane(url: &str, secret: &str, timeout: Duration) -> LivekitPlane {
 
 fn plane_at(url: &str, secret: &str, timeout: Duration, clock: Clock, sink: Arc<dyn ReportSink>) -> LivekitPlane {
     let signer = Arc::new(TokenSigner::new("APIdouble", &Secret::new(secret)));
-    let settings = LivekitSettings { url: url.to_owned(), timeout, recordings: "/recordings".into() };
-    LivekitPlane::new(settings, signer, clock, sink)
+    LivekitPlane::new(settings(url, timeout), signer, clock, sink)
+}
+
+fn settings(url: &str, timeout: Duration) -> LivekitSettings {
+    let lease = LeaseCheck::not_needed();
+    LivekitSettings { url: url.to_owned(), timeout, recordings: "/recordings".into(), lease }
 }
 
 /// Accepts all reports, or answers with the errors that were set.

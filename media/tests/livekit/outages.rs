@@ -1,11 +1,16 @@
 //! Failed calls: the error names the setting to check, and contains no secret.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use conclave_media::MediaPlane;
+use conclave_media::livekit::{LivekitPlane, LivekitSettings};
+use conclave_media::token::TokenSigner;
+use conclave_media::{MediaError, MediaPlane, ReportInlet};
+use conclave_model::{Clock, LeaseCheck, Secret};
 use livekit_double::{Double, Fault, Joining};
 
-use super::{ROOM, TestPlane, message, plane, room};
+use super::{ROOM, TestPlane, message, plane, room, settings};
 
 async fn error_of(fault: Fault) -> String {
     let test = TestPlane::with_timeout(Duration::from_millis(300));
@@ -54,4 +59,23 @@ async fn the_error_of_a_missing_server_names_its_url() {
     let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let plane = plane(&format!("ws://{nowhere}"), "secret", Duration::from_secs(5));
     assert!(message(plane.health().await.unwrap_err()).contains("media.url"));
+}
+
+#[tokio::test]
+async fn a_server_without_a_confirmed_lease_calls_nothing_and_behaves_as_in_an_outage() {
+    let (double, is_valid) = (Double::start(), Arc::new(AtomicBool::new(false)));
+    let of_lease = Arc::clone(&is_valid);
+    let lease = LeaseCheck::new(move || of_lease.load(Ordering::SeqCst));
+    let signer = Arc::new(TokenSigner::new("APIdouble", &Secret::new(double.api_secret.as_str())));
+    let settings = LivekitSettings { lease, ..settings(&double.url(), Duration::from_secs(5)) };
+    let plane = LivekitPlane::new(settings, signer, Clock::system(), Arc::new(ReportInlet::default()));
+    double.join(ROOM, &Joining::participant("alice"));
+
+    let refused = [plane.close_room(&room()).await.unwrap_err(), plane.health().await.unwrap_err()];
+    assert!(refused.iter().all(|error| matches!(error, MediaError::Unavailable(_))), "{refused:?}");
+    assert_eq!(double.rooms(), [ROOM]);
+
+    is_valid.store(true, Ordering::SeqCst);
+    plane.close_room(&room()).await.unwrap();
+    assert!(double.rooms().is_empty());
 }

@@ -12,10 +12,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::ProjectId;
 use conclave_model::address::AddressFilter;
 use conclave_model::permits::{PermitLimits, ProjectPermit};
 use conclave_model::webhook::AttemptOutcome;
+use conclave_model::{LeaseCheck, ProjectId};
 
 use super::sender::{Delivery, Sender, failed};
 use crate::pool::Pool;
@@ -50,17 +50,24 @@ impl Lane {
 pub struct DeliveryPool {
     sender: Arc<Sender>,
     pool: Pool<3>,
+    lease: LeaseCheck,
 }
 
 impl DeliveryPool {
-    /// Returns a pool that posts only to addresses that `filter` permits. `timeout` covers a whole attempt. Threads are started when
-    /// needed.
+    /// Returns a pool that posts only to addresses that `filter` permits, and only while the lease is valid. `timeout` covers a whole
+    /// attempt. Threads are started when needed.
     ///
     /// # Errors
     /// The operating system refuses the resources.
-    pub fn new(filter: AddressFilter, timeout: Duration) -> io::Result<Self> {
+    pub fn new(filter: AddressFilter, timeout: Duration, lease: LeaseCheck) -> io::Result<Self> {
         let pool = Pool::new("webhook-post", Lane::ALL.map(Lane::limits), || ())?;
-        Ok(Self { sender: Arc::new(Sender::new(filter, timeout)), pool })
+        Ok(Self { sender: Arc::new(Sender::new(filter, timeout)), pool, lease })
+    }
+
+    /// Whether this server may post now.
+    #[must_use]
+    pub fn may_post(&self) -> bool {
+        self.lease.is_valid()
     }
 
     /// Waits for a permit, and takes up to `at_most - 1` others that are free now.
@@ -76,27 +83,50 @@ impl DeliveryPool {
         std::iter::once(first).chain(others.take(at_most.saturating_sub(1))).collect()
     }
 
-    /// Makes one attempt on a thread of the pool. The caller holds a permit meanwhile.
-    pub async fn post(&self, delivery: Delivery) -> AttemptOutcome {
-        let sender = Arc::clone(&self.sender);
-        let posted = self.pool.run(move || sender.post(&delivery)).await;
-        posted.unwrap_or_else(|| failed("the attempt ended unexpectedly"))
+    /// Makes one attempt on a thread of the pool. The caller holds a permit meanwhile. Returns `None` if this server may not post, so
+    /// that nothing was attempted.
+    pub async fn post(&self, delivery: Delivery) -> Option<AttemptOutcome> {
+        let (sender, lease) = (Arc::clone(&self.sender), self.lease.clone());
+        // On the thread that posts, since it may have been awaited.
+        let posted = self.pool.run(move || lease.is_valid().then(|| sender.post(&delivery))).await;
+        posted.unwrap_or_else(|| Some(failed("the attempt ended unexpectedly")))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use futures_util::FutureExt;
+    use test_http_server::{Response, serve};
 
     use super::*;
+    use crate::webhook::sender::tests::request;
 
     fn pool() -> DeliveryPool {
-        DeliveryPool::new(AddressFilter::default(), Duration::from_secs(1)).unwrap()
+        DeliveryPool::new(AddressFilter::default(), Duration::from_secs(1), LeaseCheck::not_needed()).unwrap()
     }
 
     /// Takes all the permits that are free now.
     fn take_all(pool: &DeliveryPool, project: &ProjectId, lane: Lane) -> Vec<ProjectPermit> {
         pool.permits(project, lane, usize::MAX).now_or_never().unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn nothing_is_posted_while_the_lease_is_not_valid() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let address = serve(move |received, mut stream| {
+            let _ = sender.send(received);
+            stream.write_all(&Response::new(200).into_bytes()).unwrap();
+        });
+        let delivery = request(&format!("http://{address}/"));
+        for (lease, is_posted) in [(LeaseCheck::new(|| false), false), (LeaseCheck::not_needed(), true)] {
+            let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
+            let pool = DeliveryPool::new(filter, Duration::from_secs(60), lease).unwrap();
+            assert_eq!(pool.may_post(), is_posted);
+            assert_eq!(pool.post(delivery.clone()).await.is_some(), is_posted);
+            assert_eq!(receiver.try_recv().is_ok(), is_posted);
+        }
     }
 
     #[test]

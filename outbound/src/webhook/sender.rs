@@ -175,4 +175,4 @@ fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, ureq:
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

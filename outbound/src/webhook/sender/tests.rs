@@ -24,7 +24,7 @@ fn local_sender(timeout: Duration) -> Sender {
     Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout)
 }
 
-fn request(url: &str) -> Delivery {
+pub(in crate::webhook) fn request(url: &str) -> Delivery {
     let at = Timestamp::from_millis(1_700_000_000_999);
     let endpoint = WebhookEndpoint {
         id: EndpointId::new(),
