@@ -9,7 +9,14 @@ use crate::store_options::OlderSchema;
 use crate::values::args;
 
 /// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/postgres/0001_schema.sql")];
+const MIGRATIONS: &[&str] = &[concat!(
+    include_str!("../migrations/postgres/lease.sql"),
+    include_str!("../migrations/postgres/0001_schema.sql")
+)];
+
+/// The tables of the lease, in an empty database. Servers that start at once take turns.
+pub(super) const CREATE_LEASE: &str =
+    concat!("SELECT pg_advisory_xact_lock(5136917);\n", include_str!("../migrations/postgres/lease.sql"));
 
 /// The number of the schema that this program writes.
 pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;

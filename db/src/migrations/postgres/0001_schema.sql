@@ -307,26 +307,6 @@ CREATE TABLE uploads (
 );
 CREATE INDEX uploads_of_project ON uploads (project_id);
 
--- The server that writes. epoch grows with each takeover; each transaction of a server reads the row, so that none of an older epoch can
--- commit. The keys are those that the records need: a server with others does not take over.
-CREATE TABLE leadership (
-    id                BIGINT           PRIMARY KEY CHECK (id = 1),
-    epoch             BIGINT           NOT NULL,
-    holder            TEXT COLLATE "C",
-    url               TEXT COLLATE "C",
-    encryption_key_id TEXT COLLATE "C",
-    media_key_id      TEXT COLLATE "C"
-);
-INSERT INTO leadership (id, epoch) VALUES (1, 0);
-
--- What that server renews each second: a row of its own, since a renewal must not wait for transactions that read the other.
-CREATE TABLE beats (
-    id    BIGINT PRIMARY KEY CHECK (id = 1),
-    epoch BIGINT NOT NULL,
-    beat  BIGINT NOT NULL
-);
-INSERT INTO beats (id, epoch, beat) VALUES (1, 0, 0);
-
 -- The last job that each lane of a writer has committed, for when a connection ends before the answer to a COMMIT.
 CREATE TABLE lanes (
     lane BIGINT PRIMARY KEY,

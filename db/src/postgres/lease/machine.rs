@@ -177,13 +177,6 @@ impl LeaseMachine {
         self.due = Duration::ZERO;
     }
 
-    /// Notes that a transaction of this process was refused, since the lease is of another epoch.
-    pub fn note_refused_write(&mut self) {
-        if let Standing::Active { epoch, .. } = self.standing {
-            self.standing = Standing::Lost { epoch };
-        }
-    }
-
     /// Returns what is to be done.
     pub fn step(&mut self, now: Duration) -> Step {
         let request = match (self.standing, self.outstanding) {
@@ -226,7 +219,7 @@ impl LeaseMachine {
                 self.due = now;
             }
             (Request::Renew { .. }, Answer::Done) => self.renewed(outstanding.made),
-            (Request::Renew { .. }, _) => self.note_refused_write(),
+            (Request::Renew { epoch }, _) => self.standing = Standing::Lost { epoch },
         }
     }
 

@@ -8,10 +8,18 @@
 //! The fence alone keeps the records consistent, whatever the clocks and the network do. Outside the database, a server acts only as
 //! long as no other can have taken over: three seconds from the sending of the last renewal that was confirmed.
 //!
-//! [`machine`] decides, without I/O.
+//! [`machine`] decides, without I/O. [`driver`] does what it says, on a thread and a session of its own.
 
-pub mod keys;
-pub mod machine;
+mod driver;
+mod keys;
+mod machine;
 mod observation;
-pub mod row;
-pub mod timing;
+mod requests;
+mod row;
+mod steady;
+mod timing;
+
+pub use driver::{Lease, LeaseOptions, LeaseState, ReadKeys};
+pub use keys::{KeyIds, WrongKey};
+pub use machine::{Obstacle, Standing};
+pub use timing::LeaseTiming;

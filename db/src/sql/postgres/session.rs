@@ -43,7 +43,7 @@ pub(crate) struct Session {
     /// What was sent and not waited for, in its order.
     sent: RefCell<Vec<Sent>>,
     statements: RefCell<HashMap<String, Statement>>,
-    answer_limit: Duration,
+    answer_limit: Cell<Duration>,
     /// Why the connection has ended.
     broken: RefCell<Option<String>>,
     waits: Cell<u64>,
@@ -90,7 +90,7 @@ impl Session {
             wire: RefCell::new(Some(wire)),
             sent: RefCell::default(),
             statements: RefCell::default(),
-            answer_limit: statement_limit + GRACE,
+            answer_limit: Cell::new(statement_limit + GRACE),
             broken: RefCell::default(),
             waits: Cell::new(0),
             fenced: Arc::default(),
@@ -117,6 +117,11 @@ impl Session {
             .await;
         });
         self.broken.borrow().is_some()
+    }
+
+    /// Waits for each answer for at most this time from now on. A session that has none by then has ended.
+    pub(crate) fn limit_answers(&self, limit: Duration) {
+        self.answer_limit.set(limit);
     }
 
     /// How often this session has waited for answers.
@@ -295,9 +300,9 @@ impl Session {
             self.poll_wire(context);
             future.as_mut().poll(context)
         });
-        let answer = self.runtime.block_on(async { timeout(self.answer_limit, both).await });
+        let answer = self.runtime.block_on(async { timeout(self.answer_limit.get(), both).await });
         answer.map_err(|_| {
-            let cause = format!("PostgreSQL has not answered for {} s", self.answer_limit.as_secs());
+            let cause = format!("PostgreSQL has not answered for {} s", self.answer_limit.get().as_secs());
             drop(mem::take(&mut *self.wire.borrow_mut()));
             self.broken.borrow_mut().get_or_insert(cause.clone());
             StoreError::Unavailable(cause)

@@ -313,12 +313,11 @@ impl World {
     }
 
     fn begun(&mut self, process: Process, id: u64, is_current: bool) {
-        let Some((machine, _)) = self.machine(process) else { return };
-        if is_current {
-            return self.send(process, Event::Commit(id));
+        if self.machine(process).is_none() {
+            return;
         }
-        machine.note_refused_write();
-        self.schedule_event(self.now, Event::Wake(process));
+        // A server whose transaction finds another epoch ends.
+        if is_current { self.send(process, Event::Commit(id)) } else { self.end(process.server) }
     }
 
     /// Sends over the network, which may lose or delay it.

@@ -1,0 +1,127 @@
+//! Leases on a database, whose servers are threads of this process.
+
+use std::time::Instant;
+
+use conclave_model::Secret;
+use test_postgres::{Cluster, Database, Proxy};
+
+use super::super::keys::WrongKey;
+use super::super::machine::Obstacle;
+use super::*;
+
+/// How long a state is waited for: far longer than it takes on a busy machine.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+fn keys(media: &'static str) -> ReadKeys {
+    Box::new(move || Ok(KeyIds { encryption: vec!["e".into()], media: media.into() }))
+}
+
+fn start(url: &str, media: &'static str) -> Lease {
+    let server = PostgresServer::new(&Secret::new(url), None).unwrap();
+    let url = "https://a.example.org".into();
+    Lease::start(LeaseOptions { server, timing: LeaseTiming::default(), url, keys: keys(media) }).unwrap()
+}
+
+/// Runs a test with an empty database, if PostgreSQL is installed.
+fn with_database(test: impl AsyncFnOnce(&Database<'_>)) {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(WAIT_LIMIT, test(&database)).await.expect("a state was waited for in vain");
+    });
+}
+
+async fn until(lease: &Lease, holds: impl Fn(&LeaseState) -> bool) -> LeaseState {
+    let mut state = lease.state.clone();
+    state.wait_for(|state| holds(state)).await.unwrap().clone()
+}
+
+/// Waits until so many more reads of a standby have been answered.
+async fn until_renewed(database: &Database<'_>, times: i64) {
+    let beat = || database.run("SELECT beat FROM beats").trim().parse::<i64>().unwrap();
+    let first = beat();
+    while beat() < first + times {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn the_first_server_is_active_and_the_second_follows_when_it_releases() {
+    with_database(async |database| {
+        let first = start(&database.url(), "m");
+        assert_eq!(first.active().await, Some(1));
+        assert!(first.check().is_valid() && first.renewal_age().is_some());
+        let second = start(&database.url(), "m");
+        until_renewed(database, 3).await;
+        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+        assert!(!second.check().is_valid() && second.renewal_age().is_none());
+        first.release().await;
+        assert_eq!(first.state().standing, Standing::Released);
+        assert!(!first.check().is_valid());
+        assert_eq!(second.active().await, Some(2));
+        let row = database.run("SELECT epoch, url, encryption_key_id, media_key_id FROM leadership");
+        assert_eq!(row.trim(), "2|https://a.example.org|e|m");
+    });
+}
+
+#[test]
+fn a_server_whose_link_is_cut_is_replaced_and_ends_when_it_is_back() {
+    with_database(async |database| {
+        let proxy = Proxy::start(Cluster::shared().address());
+        let first = start(&database.url_at(proxy.address()), "m");
+        assert_eq!(first.active().await, Some(1));
+        let (second, cut) = (start(&database.url(), "m"), Instant::now());
+        proxy.refuse();
+        assert_eq!(second.active().await, Some(2));
+        // The last renewal may have been made a moment before the cut, and was seen by the second a moment after it.
+        assert!(cut.elapsed() > LeaseTiming::default().trust);
+        assert!(!first.check().is_valid());
+        assert!(first.state().failure.is_some());
+        proxy.accept();
+        first.lost().await;
+        assert_eq!(first.state().standing, Standing::Lost { epoch: 1 });
+        assert!(second.check().is_valid());
+    });
+}
+
+#[test]
+fn a_database_that_hangs_leaves_the_active_server_active() {
+    with_database(async |database| {
+        let proxy = Proxy::start(Cluster::shared().address());
+        let (url, check) = (database.url_at(proxy.address()), |lease: &Lease| lease.check().is_valid());
+        let first = start(&url, "m");
+        assert_eq!(first.active().await, Some(1));
+        let second = start(&url, "m");
+        until_renewed(database, 1).await;
+        proxy.stall();
+        // Both have given up requests and made new ones by then.
+        until(&first, |state| state.failure.is_some()).await;
+        until(&second, |state| state.failure.is_some()).await;
+        assert!(matches!(first.state().standing, Standing::Active { epoch: 1, .. }));
+        proxy.resume();
+        while !check(&first) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        until(&second, |state| state.failure.is_none()).await;
+        until_renewed(database, 5).await;
+        assert!(matches!(first.state().standing, Standing::Active { epoch: 1, .. }), "{:?}", first.state());
+        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+    });
+}
+
+#[test]
+fn a_server_with_another_key_says_so_and_never_takes_over() {
+    with_database(async |database| {
+        let first = start(&database.url(), "m");
+        assert_eq!(first.active().await, Some(1));
+        let other = start(&database.url(), "n");
+        let refused = Standing::Standby { obstacle: Some(Obstacle::WrongKey(WrongKey::Media)) };
+        until(&other, |state| state.standing == refused).await;
+        first.release().await;
+        let third = start(&database.url(), "m");
+        assert_eq!(third.active().await, Some(2));
+        until_renewed(database, 3).await;
+        assert_eq!(other.state().standing, refused);
+    });
+}

@@ -1,0 +1,82 @@
+//! The requests of the lease, in SQL.
+
+use uuid::Uuid;
+
+use super::keys::KeyIds;
+use super::machine::{Answer, Request};
+use super::row::{Beat, Holder, LeaseRow};
+use crate::error::StoreError;
+use crate::postgres::migrate;
+use crate::sql::Sql;
+use crate::sql::postgres::{CommitError, Session};
+use crate::values::args;
+
+const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL";
+const READ: &str = "SELECT b.epoch, b.beat, l.holder, l.encryption_key_id, l.media_key_id FROM leadership l, beats b
+     WHERE l.id = 1 AND b.id = 1";
+/// First the row that the active server renews, so that it renews no more while the claim waits for its transactions.
+const CLAIM_BEAT: &str = "UPDATE beats SET epoch = epoch + 1, beat = 0 WHERE id = 1 AND epoch = ?1 AND beat = ?2";
+const CLAIM: &str =
+    "UPDATE leadership SET epoch = epoch + 1, holder = ?2, url = ?3, encryption_key_id = ?4, media_key_id = ?5
+     WHERE id = 1 AND epoch = ?1";
+const RENEW: &str = "UPDATE beats SET beat = beat + 1 WHERE id = 1 AND epoch = ?1";
+const RELEASE: &str = "UPDATE leadership SET holder = NULL WHERE id = 1 AND epoch = ?1";
+
+/// What a claim writes of a server.
+pub(super) struct Claimant<'a> {
+    pub holder: Holder,
+    /// Where its API is reached.
+    pub url: &'a str,
+    pub keys: &'a KeyIds,
+}
+
+/// Creates the tables of the lease in an empty database, which a server needs before it may create the others.
+pub(super) fn prepare(session: &Session) -> Result<(), StoreError> {
+    let has_tables: bool = Sql::Postgres(session).value(HAS_TABLES, &[])?;
+    if has_tables { Ok(()) } else { session.batch(migrate::CREATE_LEASE) }
+}
+
+/// Makes a request.
+pub(super) fn make(session: &Session, request: Request, claimant: &Claimant<'_>) -> Result<Answer, StoreError> {
+    let sql = Sql::Postgres(session);
+    let changed = |count| if count == 0 { Answer::Refused } else { Answer::Done };
+    match request {
+        Request::Read => read(session).map(Answer::Row),
+        Request::Renew { epoch } => sql.change(RENEW, args![epoch]).map(changed),
+        Request::Release { epoch } => sql.change(RELEASE, args![epoch]).map(changed),
+        Request::Claim { seen } => claim(session, seen, claimant),
+    }
+}
+
+fn read(session: &Session) -> Result<LeaseRow, StoreError> {
+    let schema = match migrate::version(session) {
+        Ok(found) | Err(StoreError::NewerSchema { found, .. }) => found,
+        Err(error) => return Err(error),
+    };
+    let row = Sql::Postgres(session).one(READ, &[], |row| {
+        // A text that is no id names a process all the same, and not this one.
+        let holder: Option<String> = row.get("holder")?;
+        let holder = holder.map(|text| Holder(text.parse().unwrap_or(Uuid::nil())));
+        let text = |name| Ok::<_, StoreError>(row.get::<Option<String>>(name)?.unwrap_or_default());
+        Ok(LeaseRow {
+            beat: Beat { epoch: row.get("epoch")?, number: row.get("beat")? },
+            holder,
+            encryption_key_id: text("encryption_key_id")?,
+            media_key_id: text("media_key_id")?,
+            schema,
+        })
+    })?;
+    row.ok_or_else(|| StoreError::Fault("the table leadership or beats has no row".into()))
+}
+
+fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Answer, StoreError> {
+    let sql = Sql::Postgres(session);
+    session.send_text("BEGIN")?;
+    let (holder, keys) = (claimant.holder.0.to_string(), claimant.keys);
+    let is_last = sql.change(CLAIM_BEAT, args![seen.epoch, seen.number])? > 0;
+    let row = args![seen.epoch, &holder, claimant.url, keys.encrypts_with(), keys.media.as_str()];
+    if !is_last || sql.change(CLAIM, row)? == 0 {
+        return session.roll_back().map(|()| Answer::Refused);
+    }
+    session.commit().map_err(CommitError::cause).map(|()| Answer::Done)
+}
