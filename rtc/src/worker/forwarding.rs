@@ -65,7 +65,7 @@ impl Worker {
         }
         self.counters.published_packets += 1;
         if let Some(level) = packet.extensions.audio_level {
-            track.speech.observe(level);
+            track.speech.observe(level, media.timestamp, media.clock_rate, self.now);
         }
         if track.is_muted {
             return Err(DropReason::Muted);

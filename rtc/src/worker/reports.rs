@@ -14,13 +14,13 @@ impl Worker {
         self.report_each(Self::speaking, RoomEvent::SpeakersChanged);
     }
 
-    /// Ends a window of a participant's audio; returns its level if that has changed.
+    /// Returns the level of a participant's audio if that has changed.
     fn speaking(&mut self, key: PeerKey) -> Option<Speaker> {
         let peer = self.peers.get_mut(key)?;
         let mut level: f32 = 0.0;
         for track in &peer.published {
             let Some(track) = self.tracks.get_mut(*track) else { continue };
-            let heard = track.speech.end_window();
+            let heard = track.speech.level(self.now);
             if track.source != TrackSource::ScreenShareAudio && !track.is_muted {
                 level = level.max(heard);
             }
