@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::path::Path;
-
 use conclave_db::{NewDestination, NewTemplate, RotationError, Store, StoreError};
 use conclave_model::destination::{ConfigInput, DestinationConfig, DestinationKind, RecordingInput, RtmpConfig};
 use conclave_model::plan::PlanFeatures;
@@ -13,10 +11,10 @@ use conclave_model::rtmp::parse_urls;
 use conclave_model::template::Region;
 use conclave_model::{ErrorCode, ProjectId, Secret, TemplateId};
 use serde_json::json;
-use support::{clock, create_project, refused};
+use support::{Home, clock, create_project, refused};
 
-fn open(dir: &Path, key: Option<&str>) -> Store {
-    support::open(dir, key, &clock(), Box::new(|_| {}))
+fn open(home: &Home, key: Option<&str>) -> Store {
+    support::open(home, key, &clock(), Box::new(|_| {}))
 }
 
 /// A project with a template.
@@ -76,8 +74,8 @@ impl Fixture {
 
 #[actix::test]
 async fn a_destination_is_given_whole_to_whoever_sends_something_there_and_only_as_what_it_is() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), Some("key"));
+    let home = Home::new();
+    let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
     store.create_destination(fixture.write("files", s3()), None).await.unwrap();
     store.create_destination(fixture.write("live", rtmp()), None).await.unwrap();
@@ -99,13 +97,13 @@ async fn a_destination_is_given_whole_to_whoever_sends_something_there_and_only_
 
 #[actix::test]
 async fn one_whose_key_is_lost_is_unusable_and_says_nothing_of_it_but_its_key() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), Some("key"));
+    let home = Home::new();
+    let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
     store.create_destination(fixture.write("files", s3()), None).await.unwrap();
     store.close();
     for key in [Some("another"), None] {
-        let store = open(dir.path(), key);
+        let store = open(&home, key);
         let lost = fixture.usable(&store, "files", DestinationKind::Recording).await;
         assert!(!format!("{lost:?}").contains("hush"));
         assert_eq!(refused(lost), (ErrorCode::DestinationUnusable, None));
@@ -115,8 +113,8 @@ async fn one_whose_key_is_lost_is_unusable_and_says_nothing_of_it_but_its_key() 
 
 #[actix::test]
 async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_none() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path(), Some("key"));
+    let home = Home::new();
+    let store = open(&home, Some("key"));
     let fixture = Fixture::new(&store).await;
     store.create_destination(fixture.write("files", s3()), None).await.unwrap();
     let secret = Secret::new("whsec_");
@@ -126,9 +124,9 @@ async fn a_rotation_seals_everything_anew_and_a_deployment_without_a_key_has_non
     assert_eq!((done.resealed, done.unopenable), (2, 0));
     store.close();
 
-    let store = open(dir.path(), Some("key"));
+    let store = open(&home, Some("key"));
     assert!(fixture.usable(&store, "files", DestinationKind::Recording).await.is_ok());
     assert_eq!(store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap().secret, secret);
     store.close();
-    assert!(matches!(open(dir.path(), None).rotate_key().await, Err(RotationError::NoKey)));
+    assert!(matches!(open(&home, None).rotate_key().await, Err(RotationError::NoKey)));
 }

@@ -11,7 +11,7 @@ use conclave_model::event::Departure;
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::usage::Day;
 use conclave_model::{Clock, ProjectId, RoomId};
-use support::{create_project, create_room, new_room, participant};
+use support::{Home, create_project, create_room, new_room, participant};
 
 /// A project with one room, on a clock that the tests move.
 struct Fixture {
@@ -19,16 +19,16 @@ struct Fixture {
     clock: Clock,
     project: ProjectId,
     room: RoomId,
-    _dir: tempfile::TempDir,
+    _home: Home,
 }
 
 impl Fixture {
     async fn new(start: &str) -> Self {
-        let (dir, clock) = (tempfile::tempdir().unwrap(), Clock::manual(start.parse().unwrap()));
-        let store = support::open(dir.path(), None, &clock, Box::new(|_| {}));
+        let (home, clock) = (Home::new(), Clock::manual(start.parse().unwrap()));
+        let store = support::open(&home, None, &clock, Box::new(|_| {}));
         let project = create_project(&store).await;
         let room = create_room(&store, new_room(&project, "standup"), None).await.unwrap().id;
-        Self { store, clock, project, room, _dir: dir }
+        Self { store, clock, project, room, _home: home }
     }
 
     async fn join(&self, identity: &str) {

@@ -5,26 +5,69 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use conclave_db::{CommitHook, Location, NewRoom, OlderSchema, Store, StoreError, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{
+    CommitHook, Location, NewRoom, OlderSchema, PostgresOptions, PostgresServer, Store, StoreError, StoreMetrics,
+    StoreOptions, Vault,
+};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
 use conclave_model::project::Environment;
 use conclave_model::room::Room;
 use conclave_model::{Clock, ErrorCode, ProjectId, Secret, Timestamp};
+use tempfile::TempDir;
+use test_postgres::Records;
 
 /// The clock of a test that is not about days.
 pub fn clock() -> Clock {
     Clock::manual(Timestamp::from_millis(1_700_000_000_000))
 }
 
-/// Opens the store of a folder, with the encryption key of that file name in it.
-pub fn open(dir: &Path, key: Option<&str>, clock: &Clock, on_commit: CommitHook) -> Store {
-    let key = key.map(|name| dir.join(name));
+/// A folder for the encryption keys of a store, and its records. Several stores can be opened there.
+pub struct Home {
+    folder: TempDir,
+    pub records: Records,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { records: Records::create(folder.path().join("conclave.db"), migrate), folder }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Creates the schema in an empty database.
+fn migrate(url: &str) {
+    open_at(at_server(url), None, &clock(), Box::new(|_| {})).close();
+}
+
+fn location(records: &Records) -> Location {
+    match records {
+        Records::File(path) => Location::File(path.clone()),
+        Records::Server(database) => at_server(&database.url()),
+    }
+}
+
+fn at_server(url: &str) -> Location {
+    let server = PostgresServer::new(&Secret::new(url), None).unwrap();
+    Location::Server(PostgresOptions { server, lanes: 2, readers: 2, epoch: None })
+}
+
+/// Opens a store, with the encryption key of that file name.
+pub fn open(home: &Home, key: Option<&str>, clock: &Clock, on_commit: CommitHook) -> Store {
+    let key = key.map(|name| home.path().join(name));
+    open_at(location(&home.records), key.as_deref(), clock, on_commit)
+}
+
+fn open_at(location: Location, key: Option<&Path>, clock: &Clock, on_commit: CommitHook) -> Store {
     Store::open(StoreOptions {
-        location: Location::File(dir.join("conclave.db")),
+        location,
         older_schema: OlderSchema::Migrate,
         clock: clock.clone(),
-        vault: Vault::open(key.as_deref(), &Secret::new("media")).unwrap(),
+        vault: Vault::open(key, &Secret::new("media")).unwrap(),
         on_commit,
         readers: 1,
         metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),

@@ -20,7 +20,7 @@ fn app_with_pending() -> (TestApp, String) {
              (id, project_id, endpoint_id, endpoint_url, event_id, event_type, status, attempts, next_attempt_at, created_at)
          SELECT {id_of_delivery}, project_id, endpoint_id, endpoint_url, event_id, event_type, 'pending', 1,
                 created_at + 3600000, created_at
-         FROM (SELECT * FROM webhook_deliveries LIMIT 1), n"
+         FROM (SELECT * FROM webhook_deliveries LIMIT 1) AS one, n"
     );
     app.records().run(&many);
     (app, id)
