@@ -1,6 +1,7 @@
 //! The engine PostgreSQL: lanes that write and sessions that read, each on a thread of its own. No thread of a runtime waits for a
 //! socket.
 
+mod import;
 mod lanes;
 pub mod lease;
 mod link;
@@ -15,6 +16,7 @@ use crate::error::StoreError;
 use crate::outbox::CommitHook;
 use crate::store_options::{OlderSchema, PostgresOptions};
 use crate::writer::{Jobs, Shared, Work, Writer, WriterThreads};
+pub(crate) use import::Import;
 use lanes::Lane;
 pub(crate) use readers::Readers;
 

@@ -1,6 +1,7 @@
 //! The engine SQLite: one file, one thread that writes, and readers beside it.
 
 mod commit_count;
+mod export;
 #[cfg(feature = "faults")]
 mod faults;
 mod file;
@@ -19,6 +20,7 @@ use crate::outbox::CommitHook;
 use crate::store_options::OlderSchema;
 use crate::writer::{Shared, Writer, WriterThreads};
 use commit_count::CommitCount;
+pub(crate) use export::Export;
 pub(crate) use reader::Readers;
 pub use reader::SNAPSHOT_AGE;
 use writer::Thread;

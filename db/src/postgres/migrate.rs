@@ -24,7 +24,7 @@ pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;
 /// The oldest version of PostgreSQL that is used, as in `server_version_num`.
 const OLDEST_VERSION: i64 = 140_000;
 /// The longest time that a statement of a migration takes.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
+pub(super) const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
 const VERSION_OF_SERVER: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
 const HAS_SCHEMA: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
@@ -38,11 +38,7 @@ const CREATE: &str = "SELECT pg_advisory_xact_lock(5136917);
 /// Checks the server and its schema, and migrates the schema if it may be.
 pub(super) fn prepare(server: &PostgresServer, older_schema: OlderSchema) -> Result<(), StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
-    let version_of_server: i64 = Sql::Postgres(&session).value(VERSION_OF_SERVER, &[])?;
-    if version_of_server < OLDEST_VERSION {
-        let (found, known) = (version_of_server / 10_000, OLDEST_VERSION / 10_000);
-        return Err(StoreError::Unavailable(format!("PostgreSQL {known} or newer is needed, not {found}")));
-    }
+    check_server(&session)?;
     let found = version(&session)?;
     match older_schema {
         OlderSchema::Refuse if found < SCHEMA => Err(StoreError::OlderSchema { found, known: SCHEMA }),
@@ -51,9 +47,25 @@ pub(super) fn prepare(server: &PostgresServer, older_schema: OlderSchema) -> Res
     }
 }
 
+/// Checks that the server is new enough.
+pub(super) fn check_server(session: &Session) -> Result<(), StoreError> {
+    let version_of_server: i64 = Sql::Postgres(session).value(VERSION_OF_SERVER, &[])?;
+    if version_of_server < OLDEST_VERSION {
+        let (found, known) = (version_of_server / 10_000, OLDEST_VERSION / 10_000);
+        return Err(StoreError::Unavailable(format!("PostgreSQL {known} or newer is needed, not {found}")));
+    }
+    Ok(())
+}
+
 /// Applies the migrations that a database lacks, in one transaction.
 fn migrate(session: &Session) -> Result<(), StoreError> {
     session.batch("BEGIN")?;
+    apply(session)?;
+    session.batch("COMMIT")
+}
+
+/// Applies the migrations that a database lacks, in the transaction that is open.
+pub(super) fn apply(session: &Session) -> Result<(), StoreError> {
     session.batch(CREATE)?;
     // Another program may have migrated meanwhile.
     let found = version(session)?;
@@ -61,7 +73,7 @@ fn migrate(session: &Session) -> Result<(), StoreError> {
         session.batch(migration)?;
         session.put(SET_VERSION, args![number])?;
     }
-    session.batch("COMMIT")
+    Ok(())
 }
 
 /// Reads the number of a database's schema; 0 for one without tables.

@@ -82,7 +82,8 @@ impl<'r> Row<'r> {
         Ok(index)
     }
 
-    pub(super) fn read<T: Column>(&self, index: usize) -> Result<T, StoreError> {
+    /// Reads the column at an index.
+    pub(crate) fn read<T: Column>(&self, index: usize) -> Result<T, StoreError> {
         self.row.value(index).and_then(T::read).ok_or_else(|| self.unreadable(index))
     }
 

@@ -52,6 +52,14 @@ pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
     if found > SCHEMA { Err(StoreError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
 }
 
+/// Creates a file as an older version did.
+#[cfg(test)]
+pub(super) fn create(path: &std::path::Path, schema: usize) {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch(&MIGRATIONS[..schema].concat()).unwrap();
+    connection.pragma_update(None, "user_version", i64::try_from(schema).unwrap()).unwrap();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

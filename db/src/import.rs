@@ -1,0 +1,149 @@
+//! `conclave import`: copies the records of a file into an empty database of PostgreSQL.
+//!
+//! Everything is one transaction: the schema, the rows, and the comparison of what was read with what is there afterwards. So an import
+//! that is stopped leaves the database empty.
+
+mod content;
+
+use std::path::Path;
+
+use crate::error::StoreError;
+use crate::postgres::Import;
+use crate::sql::postgres::PostgresServer;
+use crate::sqlite::Export;
+pub(crate) use content::Cell;
+use content::Content;
+
+/// The tables of the records, each after those that its rows refer to.
+pub(crate) const TABLES: [&str; 19] = [
+    "projects",
+    "api_keys",
+    "templates",
+    "roles",
+    "rooms",
+    "sessions",
+    "tracks",
+    "webhook_endpoints",
+    "events",
+    "webhook_deliveries",
+    "role_changes",
+    "codes",
+    "usage_days",
+    "destinations",
+    "egresses",
+    "ingresses",
+    "idempotency",
+    "heartbeat",
+    "uploads",
+];
+
+/// The tables whose rows the engine numbers, with the column of the number.
+const NUMBERED: [(&str, &str); 2] = [("events", "id"), ("webhook_deliveries", "seq")];
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImportProgress {
+    /// The table that is copied.
+    pub table: &'static str,
+    /// The rows of it that have been copied.
+    pub rows: u64,
+    /// The rows that it has.
+    pub total: u64,
+}
+
+/// What was imported.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// The tables with their numbers of rows.
+    pub tables: Vec<(&'static str, u64)>,
+    /// The texts from which characters U+0000 were removed, since PostgreSQL cannot store them.
+    pub shortened_texts: u64,
+}
+
+/// The reason why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The file has no records.
+    #[error("{0} is not a database of Conclave")]
+    NoRecords(String),
+    /// The database has records, or a server has run on it.
+    #[error("the database is not empty ({0}): import into a new one")]
+    NotEmpty(String),
+    /// What PostgreSQL has stored is not what was read from the file.
+    #[error("the table {0} differs from that of the file: nothing was imported")]
+    Differs(&'static str),
+    /// A table could not be copied.
+    #[error("the table {table} was not copied, and nothing was imported: {source}")]
+    Table {
+        /// The table.
+        table: &'static str,
+        /// Why.
+        source: StoreError,
+    },
+    /// The connection ended before the last answer.
+    #[error(
+        "the connection ended while the import was completed: everything is imported if the database has records now, and otherwise \
+         nothing: {0}"
+    )]
+    InDoubt(StoreError),
+    /// The file or the database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Copies the records of a file into a database without any, and compares all rows. A file of an older version is migrated as a copy,
+/// beside it. Blocks; must not be called on a thread of a runtime. No server may write to the file meanwhile.
+///
+/// # Errors
+/// Nothing is imported when the file or the database cannot be used, the database is not empty, or a row differs.
+pub fn import_file(
+    file: &Path,
+    server: &PostgresServer,
+    mut progress: impl FnMut(ImportProgress),
+) -> Result<Imported, ImportError> {
+    let source = Export::open(file)?;
+    if !source.has_records() {
+        return Err(ImportError::NoRecords(file.display().to_string()));
+    }
+    let target = Import::begin(server)?;
+    let (mut imported, mut contents) = (Imported::default(), Vec::new());
+    for table in TABLES {
+        let copied = copy_table(&source, &target, table, &mut imported.shortened_texts, &mut progress);
+        contents.push(copied.map_err(|source| ImportError::Table { table, source })?);
+    }
+    for (table, column) in NUMBERED {
+        target.set_last_number(table, column, source.last_number(table)?)?;
+    }
+    target.check_references()?;
+    for (table, content) in TABLES.into_iter().zip(contents) {
+        let mut stored = Content::default();
+        target.rows(table, &source.columns(table)?, |row| stored.add(row))?;
+        if stored != content {
+            return Err(ImportError::Differs(table));
+        }
+        imported.tables.push((table, content.rows()));
+    }
+    target.commit()?;
+    Ok(imported)
+}
+
+fn copy_table(
+    source: &Export,
+    target: &Import,
+    table: &'static str,
+    shortened_texts: &mut u64,
+    progress: &mut impl FnMut(ImportProgress),
+) -> Result<Content, StoreError> {
+    let (columns, total) = (source.columns(table)?, source.count(table)?);
+    let mut content = Content::default();
+    source.batches(table, &columns, |batch| {
+        for row in batch.iter_mut() {
+            *shortened_texts += row.iter_mut().map(|cell| u64::from(cell.remove_nul())).sum::<u64>();
+            content.add(row);
+        }
+        target.insert(table, &columns, batch)?;
+        progress(ImportProgress { table, rows: content.rows(), total });
+        Ok(())
+    })?;
+    Ok(content)
+}
