@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use conclave_db::{CommitHook, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_model::Clock;
 
-use crate::config::{Config, MediaCredentials};
+use crate::config::{Config, ConfigError, MediaCredentials};
 use crate::error::CliError;
 
 /// What the store of a data directory is opened with, besides the configuration.
@@ -20,11 +20,13 @@ pub struct StoreSetup {
     pub on_commit: CommitHook,
     /// Metrics that the store updates.
     pub metrics: StoreMetrics,
-    /// Number of threads that read records by key.
+    /// Number of threads that read records of a file by key.
     pub readers: usize,
+    /// The epoch in which this process is the server of a database of PostgreSQL; `None` for a command.
+    pub epoch: Option<i64>,
 }
 
-/// Returns the path of the database file.
+/// Returns the path of the database file, where the records are in one.
 #[must_use]
 pub fn database_path(data: &Path) -> PathBuf {
     data.join("conclave.db")
@@ -80,8 +82,8 @@ fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliEr
     }
 }
 
-/// Opens the store of a data directory. Creates what is missing: the directory, the media credentials, the encryption key
-/// and, if it may be migrated, the database. Must run inside [`run_in_system`](crate::runtime::run_in_system).
+/// Opens the store of a deployment. Creates what is missing: the data directory, the media credentials, the encryption key
+/// and, if it may be migrated, the file of the database or its tables. Must run inside [`run_in_system`](crate::runtime::run_in_system).
 ///
 /// # Errors
 /// The data directory, a key file or the database cannot be used.
@@ -90,9 +92,18 @@ pub fn open_store(config: &Config, data: &Path, setup: StoreSetup) -> Result<Sto
     let media = MediaCredentials::load_or_create(config, data)?;
     let key_file = config.encryption.key_path(data);
     let vault = Vault::open(key_file.as_deref(), &media.api_secret)?;
-    let StoreSetup { older_schema, clock, on_commit, metrics, readers } = setup;
-    let location = Location::File(database_path(data));
+    let StoreSetup { older_schema, clock, on_commit, metrics, readers, epoch } = setup;
+    let location = location(config, data, epoch)?;
     Ok(Store::open(StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics })?)
+}
+
+/// Returns where the records of a deployment are.
+///
+/// # Errors
+/// The settings of the database, or a file that they name, cannot be read.
+pub fn location(config: &Config, data: &Path, epoch: Option<i64>) -> Result<Location, ConfigError> {
+    let postgres = config.database.postgres(epoch)?;
+    Ok(postgres.map_or_else(|| Location::File(database_path(data)), Location::Server))
 }
 
 #[cfg(test)]

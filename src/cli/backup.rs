@@ -12,8 +12,11 @@ use crate::error::CliError;
 /// Copies the database of a data directory into a new file.
 ///
 /// # Errors
-/// There is no database, or the file exists or cannot be written.
+/// There is no database, it is not a file, or the copy exists or cannot be written.
 pub(super) fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), CliError> {
+    if config.database.is_postgres() {
+        return Err(CliError::failed("the records are in PostgreSQL: copy them with pg_dump"));
+    }
     let database = database_path(data);
     // Opening the store would create an empty database, and its copy would look like a backup.
     if !database.exists() {

@@ -20,7 +20,7 @@ use crate::config::{
     AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind, Plans, RtcConfig,
     SettingOrigins,
 };
-use crate::data_dir::database_path;
+use crate::data_dir::{database_path, location};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 use crate::server::{buffer_problem, client_addresses, connections_problem, dialler, livekit_settings};
@@ -74,7 +74,7 @@ pub(super) fn run(loaded: Result<LoadedConfig, ConfigError>, data: &Path) -> Res
     };
     let results = [
         PartResult { part: "configuration", verdict: check_configuration(&config, &plans, readable) },
-        PartResult::new("database", check_database(data)),
+        PartResult::new("database", check_database(&config, data)),
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
     ];
@@ -141,23 +141,26 @@ fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>)
     }
 }
 
-/// Reads the whole database and verifies its integrity.
-fn check_database(data: &Path) -> Result<Verdict, CliError> {
-    let path = database_path(data);
-    if !path.exists() {
+/// Reads the whole database and verifies its integrity. PostgreSQL verifies its pages itself.
+fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
+    let location = location(config, data, None)?;
+    if let Location::File(path) = &location
+        && !path.exists()
+    {
         return Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display())));
     }
-    let (schema, newest) = run_in_system(verify_database(&path))?;
+    let shown = location.to_string();
+    let (schema, newest) = run_in_system(verify_database(location))?;
     let older = if schema < newest { ", which the next start of a server migrates" } else { "" };
-    Ok(Verdict::Ok(format!("schema {schema}{older}, {}", path.display())))
+    Ok(Verdict::Ok(format!("schema {schema}{older}, {shown}")))
 }
 
 /// Returns the schema version of an intact database, and the newest one.
-async fn verify_database(path: &Path) -> Result<(i64, i64), CliError> {
+async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
     // No sealed value is opened, so that a lost encryption key does not hide the state of the database.
     let vault = Vault::open(None, &Secret::new(""))?;
     let store = Store::open(StoreOptions {
-        location: Location::File(path.to_owned()),
+        location,
         older_schema: OlderSchema::Accept,
         clock: Clock::system(),
         vault,

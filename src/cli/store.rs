@@ -50,9 +50,14 @@ where
     Ok(result?)
 }
 
-/// Opens the store. A database that is missing or of an older version is migrated, unless a server is using it.
+/// Opens the store. A database that is missing or of an older version is migrated, unless a server is using it. In PostgreSQL only
+/// an empty one is: a server of the older version may run on another machine.
 fn open(config: &Config, data: &Path) -> Result<Store, CliError> {
     match data_dir::open_store(config, data, setup(OlderSchema::Refuse)?) {
+        Err(error @ CliError::OlderSchema { found, .. }) if config.database.is_postgres() => match found {
+            0 => data_dir::open_store(config, data, setup(OlderSchema::Migrate)?),
+            _ => Err(error),
+        },
         Err(CliError::OlderSchema { found, known }) => {
             let _lock = data_dir::lock_for_server(data).map_err(|_| in_use(data, found, known))?;
             data_dir::open_store(config, data, setup(OlderSchema::Migrate)?)
@@ -76,6 +81,7 @@ fn setup(older_schema: OlderSchema) -> Result<StoreSetup, CliError> {
         on_commit: Box::new(|_| {}),
         metrics: unregistered_metrics()?,
         readers: 1,
+        epoch: None,
     })
 }
 

@@ -97,7 +97,8 @@ fn dotted(path: &[String]) -> String {
 }
 
 fn is_secret(path: &[String]) -> bool {
-    path.last().is_some_and(|name| matches!(name.as_str(), "token" | "api_secret" | "secret"))
+    let is_database_url = path.iter().map(String::as_str).eq(["database", "url"]);
+    is_database_url || path.last().is_some_and(|name| matches!(name.as_str(), "token" | "api_secret" | "secret"))
 }
 
 /// Replaces serde's name of a type with one that operators understand.

@@ -4,6 +4,7 @@
 //! own), the file, the environment, the command line. An unknown setting is an error, because a misspelt limit that is
 //! ignored is a limit that does not apply.
 
+mod database;
 mod egress;
 mod environment;
 mod error;
@@ -28,6 +29,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+pub use database::DatabaseConfig;
 pub use egress::EgressConfig;
 pub use error::ConfigError;
 pub use host::HostName;
@@ -58,6 +60,8 @@ pub struct Config {
     pub webhooks: WebhooksConfig,
     /// Section `media`: the media plane.
     pub media: MediaConfig,
+    /// Section `database`: where the records are.
+    pub database: DatabaseConfig,
     /// Section `encryption`: the key that seals secrets in the database.
     pub encryption: EncryptionConfig,
     /// Section `recordings`: recordings on this machine.

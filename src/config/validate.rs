@@ -13,6 +13,10 @@ const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 const PRESETS: [&str; 9] =
     ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
 const MAX_WORKERS: usize = 1_024;
+/// The most sessions that write to PostgreSQL, and how many may read: one at least for each of point reads, lists and bulk reads.
+const MAX_LANES: usize = 256;
+const MIN_READERS: usize = 3;
+const MAX_READERS: usize = 1_024;
 /// The fewest characters of the admin token, which gives access to everything.
 const MIN_ADMIN_TOKEN: usize = 16;
 /// The most changes a second that a participant may make.
@@ -29,6 +33,7 @@ impl Config {
         self.validate_listeners()?;
         self.validate_tls()?;
         self.validate_counts()?;
+        self.validate_database()?;
         self.validate_durations()?;
         self.validate_media()?;
         self.validate_egress()?;
@@ -104,6 +109,25 @@ impl Config {
         validate_count("limits.exchange_per_second", limits.exchange_per_second)?;
         validate_count("limits.exchange_burst", limits.exchange_burst)?;
         validate_count("media.circuit_failures", self.media.circuit_failures)
+    }
+
+    fn validate_database(&self) -> Result<(), ConfigError> {
+        let database = &self.database;
+        if database.url.is_some() && database.url_file.is_some() {
+            return invalid("database.url_file", "must not be set together with database.url: write the url once");
+        }
+        if database.root_cert.is_some() && !database.is_postgres() {
+            return invalid("database.root_cert", "must not be set without database.url or database.url_file");
+        }
+        if !(1..=MAX_LANES).contains(&database.lanes) {
+            return invalid("database.lanes", format!("must be 1 to {MAX_LANES}, not {}", database.lanes));
+        }
+        if !(MIN_READERS..=MAX_READERS).contains(&database.readers) {
+            let allowed = format!("must be {MIN_READERS} to {MAX_READERS}, not {}", database.readers);
+            return invalid("database.readers", allowed);
+        }
+        // Read here, too, so that a mistake is found by whatever reads the settings.
+        database.postgres(None).map(drop)
     }
 
     fn validate_durations(&self) -> Result<(), ConfigError> {

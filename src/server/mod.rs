@@ -275,6 +275,7 @@ fn store_setup(config: &Config, clock: &Clock, relay: &EventRelay, metrics: &Met
         metrics: metrics.store.clone(),
         // The HTTP workers and the threads of the actors.
         readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
+        epoch: None,
     }
 }
 
