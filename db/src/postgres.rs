@@ -1,6 +1,8 @@
 //! The engine PostgreSQL: lanes that write and sessions that read, each on a thread of its own. No thread of a runtime waits for a
 //! socket.
 
+#[cfg(feature = "faults")]
+mod faults;
 mod import;
 mod lanes;
 pub mod lease;

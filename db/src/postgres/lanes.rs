@@ -81,6 +81,11 @@ impl Transaction<'_> {
         if let Err(error) = begin(self.session, self.epoch) {
             return End::RolledBack(error);
         }
+        #[cfg(feature = "faults")]
+        if let Err(error) = super::faults::reach(self.session, "batch begun") {
+            let _ = self.session.roll_back();
+            return End::RolledBack(error);
+        }
         let mut tx = Tx::new(Sql::Postgres(self.session), shared.clock.now(), &shared.vault);
         if work.run(&mut tx) == JobOutcome::Rollback {
             // If this fails, the connection has ended, and the transaction with it.
@@ -135,6 +140,8 @@ impl Lane {
         while let Some(mut work) = jobs.wait() {
             let begun = Instant::now();
             let committed = self.run_job(work.as_mut(), &mut jobs);
+            #[cfg(feature = "faults")]
+            let _ = self.link.session().and_then(|session| super::faults::reach(session, "batch ended"));
             self.observe(begun.elapsed());
             match &committed {
                 Ok(events) if !events.is_empty() => (self.hook)(events),

@@ -77,6 +77,8 @@ impl Readers {
         let deadline = Instant::now() + lists::DEADLINE;
         let permit = timeout_at(deadline, self.permits.wait(&project)).await.map_err(|_| lists::too_slow())?;
         let limit = move |session: &Session| {
+            #[cfg(feature = "faults")]
+            super::faults::reach(session, "list begun")?;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(lists::too_slow());
@@ -138,11 +140,12 @@ impl Threads {
             let read = |session: &Session| {
                 session.send_text("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
                 prepare(session)?;
-                let result = catch_unwind(AssertUnwindSafe(|| run(Sql::Postgres(session))));
-                result.unwrap_or_else(|_| Err(StoreError::Fault("a read panicked".into())))
+                run(Sql::Postgres(session))
             };
+            // A panic ends the read, and not the thread.
+            let result = catch_unwind(AssertUnwindSafe(|| session.and_then(read)));
             // The caller may have stopped waiting.
-            let _ = reply.send(session.and_then(read));
+            let _ = reply.send(result.unwrap_or_else(|_| Err(StoreError::Fault("a read panicked".into()))));
         });
         self.waiting.inc();
         if self.queue.send(job).is_err() {

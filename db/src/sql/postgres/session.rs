@@ -44,6 +44,8 @@ pub(crate) struct Session {
     sent: RefCell<Vec<Sent>>,
     statements: RefCell<HashMap<String, Statement>>,
     answer_limit: Cell<Duration>,
+    #[cfg(feature = "faults")]
+    location: String,
     /// Why the connection has ended.
     broken: RefCell<Option<String>>,
     waits: Cell<u64>,
@@ -91,6 +93,8 @@ impl Session {
             sent: RefCell::default(),
             statements: RefCell::default(),
             answer_limit: Cell::new(statement_limit + GRACE),
+            #[cfg(feature = "faults")]
+            location: server.location(),
             broken: RefCell::default(),
             waits: Cell::new(0),
             fenced: Arc::default(),
@@ -103,6 +107,12 @@ impl Session {
              SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'"
         ))?;
         Ok(session)
+    }
+
+    /// Where the database is.
+    #[cfg(feature = "faults")]
+    pub(crate) fn location(&self) -> &str {
+        &self.location
     }
 
     /// Whether the connection has ended. Finds out without a round trip.
