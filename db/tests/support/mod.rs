@@ -51,7 +51,8 @@ fn location(records: &Records) -> Location {
     }
 }
 
-fn at_server(url: &str) -> Location {
+/// A store in a database of PostgreSQL, of a command: it needs no epoch.
+pub fn at_server(url: &str) -> Location {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
     Location::Server(PostgresOptions { server, lanes: 2, readers: 2, epoch: None })
 }
@@ -62,7 +63,8 @@ pub fn open(home: &Home, key: Option<&str>, clock: &Clock, on_commit: CommitHook
     open_at(location(&home.records), key.as_deref(), clock, on_commit)
 }
 
-fn open_at(location: Location, key: Option<&Path>, clock: &Clock, on_commit: CommitHook) -> Store {
+/// Opens a store at a location.
+pub fn open_at(location: Location, key: Option<&Path>, clock: &Clock, on_commit: CommitHook) -> Store {
     Store::open(StoreOptions {
         location,
         older_schema: OlderSchema::Migrate,
