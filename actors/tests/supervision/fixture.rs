@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ use conclave_actors::debug::ActorView;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_actors::{ActorContext, ActorRegistry, EventRelay, ROOMS_ENDING, ReportQueues, Settings, Tree};
 use conclave_db::{
-    Location, NewRoom, NewTemplate, OlderSchema, SessionFilter, Store, StoreMetrics, StoreOptions, Vault,
+    CommitHook, Location, NewRoom, NewTemplate, OlderSchema, PostgresOptions, PostgresServer, SessionFilter, Store,
+    StoreMetrics, StoreOptions, Vault,
 };
 use conclave_media::{MediaEvent, MediaPlane, Report, ReportAnswer, ReportSink};
 use conclave_model::address::AddressFilter;
@@ -24,6 +26,7 @@ use conclave_model::template::Region;
 use conclave_model::{Clock, LeaseCheck, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
+use test_postgres::Records;
 
 use super::plane::FaultyPlane;
 
@@ -38,7 +41,26 @@ pub struct Fixture {
     pub room_ends: ProjectPermits,
     pub project: ProjectId,
     pub relay: EventRelay,
+    _records: Records,
     _dir: tempfile::TempDir,
+}
+
+fn at_server(url: &str) -> Location {
+    let server = PostgresServer::new(&Secret::new(url), None).unwrap();
+    Location::Server(PostgresOptions { server, lanes: 2, readers: 2, epoch: None })
+}
+
+fn open(location: Location, key: Option<&Path>, clock: &Clock, on_commit: CommitHook) -> Store {
+    Store::open(StoreOptions {
+        location,
+        older_schema: OlderSchema::Migrate,
+        clock: clock.clone(),
+        vault: Vault::open(key, &Secret::new("media")).unwrap(),
+        on_commit,
+        readers: 1,
+        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+    })
+    .unwrap()
 }
 
 impl Fixture {
@@ -53,16 +75,15 @@ impl Fixture {
         let (dir, relay) = (tempfile::tempdir().unwrap(), EventRelay::default());
         let room_ends = ProjectPermits::new(ROOMS_ENDING);
         let clock = Clock::manual(Timestamp::from_millis(START));
-        let options = StoreOptions {
-            location: Location::File(dir.path().join("conclave.db")),
-            older_schema: OlderSchema::Migrate,
-            clock: clock.clone(),
-            vault: Vault::open(Some(&dir.path().join("encryption.key")), &Secret::new("media")).unwrap(),
-            on_commit: relay.hook(),
-            readers: 1,
-            metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+        let records = Records::create(dir.path().join("conclave.db"), |url| {
+            open(at_server(url), None, &clock, Box::new(|_| {})).close();
+        });
+        let location = match &records {
+            Records::File(path) => Location::File(path.clone()),
+            Records::Server(database) => at_server(&database.url()),
         };
-        let (store, plane) = (Store::open(options).unwrap(), Arc::new(FaultyPlane::default()));
+        let store = open(location, Some(&dir.path().join("encryption.key")), &clock, relay.hook());
+        let plane = Arc::new(FaultyPlane::default());
         let context = ActorContext {
             store: store.clone(),
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
@@ -82,7 +103,7 @@ impl Fixture {
             let new = NewRoom { template_id: Some(template.id.clone()), ..room(&project, name) };
             tree.create_room(new, None, None).await.unwrap();
         }
-        Self { tree, store, clock, plane, room_ends, project, relay, _dir: dir }
+        Self { tree, store, clock, plane, room_ends, project, relay, _records: records, _dir: dir }
     }
 
     pub fn room(&self, name: &str) -> NamespacedRoom {
