@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
@@ -157,11 +157,8 @@ fn destinations_written_during_repeated_rotations_can_all_be_decrypted() {
 }
 
 fn run(app: &TestApp, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["--data", app.data().to_str().unwrap()])
+    app.program()
         .args(arguments)
-        .current_dir(app.data())
-        .env_clear()
         .env("CONCLAVE_ENCRYPTION__KEY_FILE", app.data().join("encryption.key"))
         .output()
         .unwrap()
@@ -183,11 +180,7 @@ fn the_output_is_a_table_and_a_missing_key_or_key_file_is_reported() {
 
     let config = app.data().join("without.toml");
     fs::write(&config, "[encryption]\nkey_file = \"\"\n").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["--data", app.data().to_str().unwrap(), "--config", config.to_str().unwrap(), "key-rotate"])
-        .env_clear()
-        .output()
-        .unwrap();
+    let output = app.program().args(["--config", config.to_str().unwrap(), "key-rotate"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("encryption.key_file is empty"));
 }

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine;
@@ -24,14 +23,7 @@ pub struct Other {
 #[track_caller]
 pub fn conclave(app: &TestApp, arguments: &[&str]) -> Value {
     let json = (arguments != ["openapi"]).then_some("--json");
-    let output = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["--data", app.data().to_str().unwrap()])
-        .args(arguments)
-        .args(json)
-        .current_dir(app.data())
-        .env_clear()
-        .output()
-        .unwrap();
+    let output = app.program().args(arguments).args(json).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
 }

@@ -22,7 +22,7 @@ fn many_commands_beside_a_server_that_writes_all_succeed_and_hold_up_no_batch() 
     let command = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
         command.arg("--data").arg(&data).args(["project", "create", "--name", "Beside"]);
-        command.env_clear().current_dir(&data).output().unwrap()
+        command.env_clear().envs(deployment.url()).current_dir(&data).output().unwrap()
     };
     thread::scope(|scope| {
         for client in 0..CLIENTS {

@@ -11,11 +11,12 @@ use rustix::process::Pid;
 use serde_json::{Value, json};
 use test_postgres::Records;
 
-use crate::support::{Request, WAIT_LIMIT};
+use crate::support::{Request, WAIT_LIMIT, create_schema};
 
 /// A temporary data directory and settings, which outlive the server process.
 pub struct Deployment {
     dir: tempfile::TempDir,
+    records: Records,
     environment: Vec<(&'static str, String)>,
     /// The commands of the shell that becomes the program, if it needs any.
     setup: Option<String>,
@@ -40,7 +41,9 @@ impl Deployment {
             ("CONCLAVE_LIMITS__BURST", "100000".to_owned()),
             ("CONCLAVE_HTTP__WORKERS", "1".to_owned()),
         ];
-        Self { dir: tempfile::tempdir().unwrap(), environment, setup: None }
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::create(dir.path().join("data/conclave.db"), create_schema);
+        Self { dir, records, environment, setup: None }
     }
 
     /// Adds an environment variable.
@@ -70,8 +73,13 @@ impl Deployment {
     }
 
     /// Returns the records, for what a test does to them beside the server.
-    pub fn records(&self) -> Records {
-        Records::File(self.data().join("conclave.db"))
+    pub const fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Returns the environment variable that names the records, if they are not in the data directory.
+    pub fn url(&self) -> Option<(&'static str, String)> {
+        self.records.url().map(|url| ("CONCLAVE_DATABASE__URL", url))
     }
 
     pub fn data(&self) -> PathBuf {
@@ -102,6 +110,7 @@ impl Deployment {
             .current_dir(self.dir.path())
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.url())
             .envs(variable)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -3,11 +3,30 @@
 use conclave_model::faults::VARIABLE;
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
+use test_postgres::Records;
 
 use crate::deployment::{Deployment, Running};
 use crate::support::{Response, eventually};
 
-/// Limits the size of files that the process writes, as a full disk does; `None` lifts the limit.
+/// Lets what needs space fail: no file of the process may grow, or the tables are full.
+fn fill_disk(deployment: &Deployment, running: &Running) {
+    match deployment.records() {
+        Records::File(_) => {
+            let log = deployment.data().join("conclave.db-wal").metadata().unwrap().len();
+            limit_file_size(running, Some(log));
+        }
+        Records::Server(database) => database.fill_disk(),
+    }
+}
+
+fn free_disk(deployment: &Deployment, running: &Running) {
+    match deployment.records() {
+        Records::File(_) => limit_file_size(running, None),
+        Records::Server(database) => database.free_disk(),
+    }
+}
+
+/// Limits the size of files that the process writes; `None` lifts the limit.
 fn limit_file_size(running: &Running, bytes: Option<u64>) {
     let limit = Rlimit { current: bytes, maximum: getrlimit(Resource::Fsize).maximum };
     prlimit(Some(running.pid()), Resource::Fsize, limit).unwrap();
@@ -23,8 +42,7 @@ fn on_a_full_disk_writes_and_readyz_are_503_reads_go_on_and_space_is_enough_to_r
     let deployment = Deployment::new().with_setup("trap '' XFSZ");
     let running = deployment.start();
     running.room("before", 600);
-    let log = deployment.data().join("conclave.db-wal").metadata().unwrap().len();
-    limit_file_size(&running, Some(log));
+    fill_disk(&deployment, &running);
     for name in ["a", "b"] {
         let refused = create(&running, name).unwrap();
         refused.expect_error(503, "database_unavailable", None);
@@ -33,7 +51,7 @@ fn on_a_full_disk_writes_and_readyz_are_503_reads_go_on_and_space_is_enough_to_r
     assert_eq!(running.get("/v1/rooms").send().expect(200)["rooms"].as_array().unwrap().len(), 1);
     eventually(|| running.admin("GET", "/readyz").send().status == 503);
     running.admin("GET", "/healthz").send().expect(200);
-    limit_file_size(&running, None);
+    free_disk(&deployment, &running);
     create(&running, "a").unwrap().expect(201);
     eventually(|| running.admin("GET", "/readyz").send().status == 200);
     running.kill();

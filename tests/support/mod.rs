@@ -20,6 +20,7 @@ pub mod tls;
 mod watcher;
 
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ use std::time::{Duration, Instant};
 use conclave::config::{Config, Mode, PortRange, SettingOrigins};
 use conclave::runtime::run_in_system;
 use conclave::server::{Server, ServerOptions};
-use conclave_model::{Clock, Timestamp};
+use conclave_db::{Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_model::{Clock, Secret, Timestamp};
 use serde_json::{Value, json};
 use test_postgres::Records;
 use tokio::sync::oneshot;
@@ -44,6 +46,9 @@ const DATABASE: &str = "conclave.db";
 
 /// The time at which every test's clock starts.
 pub const START: &str = "2026-03-01T12:00:00Z";
+
+/// The sessions with PostgreSQL that write, and those that read: few, since each is a process.
+const SESSIONS: (usize, usize) = (2, 4);
 
 /// How long a test waits for a state, in real time. Far longer than needed on a busy machine.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
@@ -135,9 +140,11 @@ impl TestApp {
         config.limits.burst = 100_000;
         config.limits.exchange_per_second = 100_000;
         config.limits.exchange_burst = 100_000;
-        change(&mut config);
         let data = tempfile::tempdir().unwrap();
-        let records = Arc::new(Records::File(data.path().join(DATABASE)));
+        let records = Arc::new(Records::create(data.path().join(DATABASE), create_schema));
+        config.database.url = records.url().map(Secret::new);
+        (config.database.lanes, config.database.readers) = SESSIONS;
+        change(&mut config);
         Self::boot(config, clock, data, records)
     }
 
@@ -192,6 +199,7 @@ impl TestApp {
         let records = Arc::new(self.records.copy(disk.path().join(DATABASE)));
         self.halt();
         self.clock.advance(downtime);
+        self.config.database.url = records.url().map(Secret::new);
         Self::boot(self.config.clone(), self.clock.clone(), disk, records)
     }
 
@@ -209,7 +217,18 @@ impl TestApp {
 
     /// The scope of the faults of the app's database.
     pub fn database_scope(&self) -> String {
-        self.data().canonicalize().unwrap().join(DATABASE).display().to_string()
+        match self.records.url() {
+            None => self.data().canonicalize().unwrap().join(DATABASE).display().to_string(),
+            Some(url) => PostgresServer::new(&Secret::new(url), None).unwrap().location(),
+        }
+    }
+
+    /// The program as a process of its own, on the running app's data directory and records.
+    pub fn program(&self) -> Command {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_conclave"));
+        program.arg("--data").arg(self.data()).current_dir(self.data()).env_clear();
+        program.envs(self.records.url().map(|url| ("CONCLAVE_DATABASE__URL", url)));
+        program
     }
 
     /// The port of the API listener.
@@ -381,6 +400,21 @@ fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot
         Ok(())
     });
     run.expect("the app runs");
+}
+
+/// Creates the schema in an empty database of PostgreSQL.
+pub fn create_schema(url: &str) {
+    let server = PostgresServer::new(&Secret::new(url), None).unwrap();
+    let options = StoreOptions {
+        location: Location::Server(PostgresOptions { server, lanes: 1, readers: 1, epoch: None }),
+        older_schema: OlderSchema::Migrate,
+        clock: Clock::system(),
+        vault: Vault::open(None, &Secret::new("")).unwrap(),
+        on_commit: Box::new(|_| {}),
+        readers: 1,
+        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
+    };
+    run_in_system(async { Ok(Store::open(options)?.close()) }).expect("the schema is created");
 }
 
 /// Waits until `holds`, for [`WAIT_LIMIT`] at most.

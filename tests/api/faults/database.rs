@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use conclave_model::faults::{Fault, arm, left};
 use serde_json::{Value, json};
+use test_postgres::Records;
 
 use crate::support::{Receiver, Request, Response, TestApp, Watcher, eventually};
 use crate::tools::other_project;
@@ -15,8 +16,8 @@ const COMMIT_FAILS: Fault = Fault::Sql(
      INSERT INTO source VALUES (1)",
 );
 /// The file may not grow.
-const DISK_IS_FULL: Fault = Fault::Sql("PRAGMA max_page_count = 1");
-const DISK_HAS_SPACE: Fault = Fault::Sql("PRAGMA max_page_count = 1000000");
+const FILE_IS_FULL: Fault = Fault::Sql("PRAGMA max_page_count = 1");
+const FILE_HAS_SPACE: Fault = Fault::Sql("PRAGMA max_page_count = 1000000");
 
 impl TestApp {
     /// Sends a request whose transaction gets a fault.
@@ -27,6 +28,21 @@ impl TestApp {
         let answer = request.send();
         assert_eq!(left(&scope), 0, "nothing was written");
         answer
+    }
+
+    /// Lets what needs space fail from the next transaction on.
+    fn fill_disk(&self) {
+        match &**self.records() {
+            Records::File(_) => arm(&self.database_scope(), "batch begun", FILE_IS_FULL),
+            Records::Server(database) => database.fill_disk(),
+        }
+    }
+
+    fn free_disk(&self) {
+        match &**self.records() {
+            Records::File(_) => arm(&self.database_scope(), "batch begun", FILE_HAS_SPACE),
+            Records::Server(database) => database.free_disk(),
+        }
     }
 
     /// Whether the parts of `/readyz` answer, as of now.
@@ -89,7 +105,7 @@ fn readyz_is_503_while_commits_fail_and_healthz_is_not() {
 fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_there() {
     let app = TestApp::start();
     app.room("before");
-    arm(&app.database_scope(), "batch begun", DISK_IS_FULL);
+    app.fill_disk();
     let create = |name: &str| {
         let body = json!({"name": name, "metadata": {"text": "x".repeat(4_000)}});
         app.post("/v1/rooms").json(body).send()
@@ -111,7 +127,7 @@ fn on_a_full_disk_a_change_that_needs_space_is_503_and_what_was_acknowledged_is_
             }
         }
     }
-    arm(&app.database_scope(), "batch begun", DISK_HAS_SPACE);
+    app.free_disk();
     for (name, answer) in names.iter().zip(&answers) {
         assert_eq!(create(name).status, if answer.status == 201 { 409 } else { 201 }, "{name}");
     }

@@ -3,6 +3,7 @@
 mod actors;
 mod database;
 mod messages;
+mod outages;
 mod receivers;
 mod world;
 mod writer;

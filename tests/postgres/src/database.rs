@@ -5,6 +5,9 @@ use std::net::SocketAddr;
 use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::session::Session;
 
+/// The tables of the server's lock: a server whose records are locked, or have no space, keeps its lock.
+pub(crate) const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats')";
+
 /// A database, which is dropped with this value.
 #[derive(Debug)]
 pub struct Database<'c> {
@@ -61,6 +64,23 @@ impl<'c> Database<'c> {
         let mut session = self.session();
         session.run(&format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"));
         session
+    }
+
+    /// Lets each statement that writes rows fail as in a full tablespace, except those of the server's lock.
+    pub fn fill_disk(&self) {
+        let text = "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'";
+        let trigger = "CREATE TRIGGER disk_is_full BEFORE INSERT OR UPDATE ON %I EXECUTE FUNCTION refuse_rows()";
+        let tables = format!("pg_tables WHERE schemaname = 'public' AND tablename NOT IN {TABLES_OF_THE_SERVER}");
+        self.run(&format!(
+            "CREATE FUNCTION refuse_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {text}; END $$;
+             DO $$ DECLARE name TEXT; BEGIN
+             FOR name IN SELECT tablename FROM {tables} LOOP EXECUTE format('{trigger}', name); END LOOP; END $$"
+        ));
+    }
+
+    /// Ends what [`Database::fill_disk`] has begun.
+    pub fn free_disk(&self) {
+        self.run("DROP FUNCTION refuse_rows CASCADE");
     }
 
     /// Returns everything in the database as text.

@@ -9,15 +9,12 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use crate::cluster::Cluster;
-use crate::database::Database;
+use crate::database::{Database, TABLES_OF_THE_SERVER};
 use crate::engine::Engine;
 use crate::session::Session;
 
 /// How long a statement waits for a server that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The tables with the rows of the server's lock and of its last jobs: a server whose records are locked keeps its lock.
-const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats')";
 
 /// Where the records of a test are.
 #[derive(Debug)]
