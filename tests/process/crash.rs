@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crash_test::{Options, run};
+use crash_test::{Engine, Options, run};
 
 #[test]
 fn nothing_acknowledged_is_lost_at_a_kill_and_all_events_arrive() {
     let options = Options {
         binary: env!("CARGO_BIN_EXE_conclave").into(),
+        engine: Engine::chosen(),
         kills: 6,
         clients: 4,
         uptime: (Duration::from_millis(50), Duration::from_millis(700)),

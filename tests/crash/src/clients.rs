@@ -18,12 +18,17 @@ const ROOMS: usize = 12;
 /// How often a code can be exchanged.
 pub const CODE_USES: u32 = 3;
 
-/// A request that was not answered and can be repeated, because it has an idempotency key.
+/// A request that was not answered, or with a 503, and can be repeated, because it has an idempotency key.
 struct Unanswered {
     action: Action,
     path: String,
     body: Value,
     key: String,
+}
+
+/// Whether a client repeats its request.
+fn is_unanswered(answer: Option<&Answer>) -> bool {
+    answer.is_none_or(|answer| answer.status == 503)
 }
 
 /// A client: what it knows, and what it has yet to repeat.
@@ -122,7 +127,7 @@ impl Client {
         let key = self.next_name("key");
         let answer = self.api().call("POST", &path, Some(&body), Some(&key));
         self.write(action.clone(), Some(&key), answer.as_ref());
-        if answer.is_none() {
+        if is_unanswered(answer.as_ref()) {
             self.unanswered.push(Unanswered { action, path, body, key });
         }
         answer.filter(Answer::is_success)
@@ -134,7 +139,7 @@ impl Client {
             let Unanswered { action, path, body, key } = &request;
             let answer = self.api().call("POST", path, Some(body), Some(key));
             self.write(action.clone(), Some(key), answer.as_ref());
-            if answer.is_none() {
+            if is_unanswered(answer.as_ref()) {
                 self.unanswered.push(request);
             }
         }

@@ -1,4 +1,5 @@
-//! Kills a server at random moments while clients work with it, and checks afterwards that it kept what it had acknowledged.
+//! Kills a server, or in turn it and its PostgreSQL, at random moments while clients work with it, and checks afterwards that it
+//! kept what it had acknowledged.
 //!
 //! The clients write each request and its response into a journal, and the receivers each webhook that they get. After the
 //! last kill the server runs until nothing is pending, and the checks compare the journal and the receivers' logs with what
@@ -30,19 +31,23 @@ use journal::Journal;
 use receivers::Receiver;
 use records::Records;
 use server::Deployment;
+pub use test_postgres::Engine;
+use test_postgres::{Cluster, ClusterOptions, Database};
 
 /// What a run does.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The program that is tested.
     pub binary: PathBuf,
-    /// How often the server is killed.
+    /// What keeps the records.
+    pub engine: Engine,
+    /// How often the server is killed; with PostgreSQL, every second time that is.
     pub kills: u32,
     /// How many clients send requests at once.
     pub clients: u32,
-    /// The shortest and the longest time that the server runs before it is killed.
+    /// The shortest and the longest time before a kill.
     pub uptime: (Duration, Duration),
-    /// How many more requests must have been acknowledged before it is killed, which takes longer on a busy machine.
+    /// How many more requests must have been acknowledged before a kill, which takes longer on a busy machine.
     pub least_acknowledged: usize,
     /// Decides every choice of the clients and of the kills. Runs of one seed differ only in timing.
     pub seed: u64,
@@ -74,7 +79,9 @@ pub struct Report {
 /// # Panics
 /// The server does not start, or does not come to rest after the last kill.
 pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
-    let deployment = Deployment::new(options.binary.clone());
+    let postgres = (options.engine == Engine::Postgres).then(|| Cluster::start(ClusterOptions::default()));
+    let database = postgres.as_ref().map(Cluster::database);
+    let deployment = Deployment::new(options.binary.clone(), database.as_ref().map(Database::url));
     let journal = Arc::new(Journal::default());
     let mut random = fastrand::Rng::with_seed(options.seed);
     let running = deployment.start();
@@ -97,15 +104,26 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
             assert!(Instant::now() < until, "too few requests are acknowledged within a minute");
             std::thread::sleep(Duration::from_millis(5));
         }
-        deployment.kill(running.take().expect("a running server"));
-        running = Some(deployment.start());
+        match &postgres {
+            Some(postgres) if kill % 2 == 0 => {
+                postgres.kill();
+                postgres.start_again();
+            }
+            _ => {
+                deployment.kill(running.take().expect("a running server"));
+                running = Some(deployment.start());
+            }
+        }
         progress(kill);
     }
+    let running = running.expect("a running server");
+    // What clients repeat at the end is to be answered.
+    running.wait_until_ready();
     stop.store(true, Ordering::SeqCst);
     for client in clients {
         client.join().expect("a client that does not panic");
     }
-    let records = settle(&running.expect("a running server"));
+    let records = settle(&running);
     report(&journal, &receivers, &records, &deployment)
 }
 

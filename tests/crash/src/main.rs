@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
-use crash_test::{Options, Report, run};
+use clap::{Parser, ValueEnum};
+use crash_test::{Engine, Options, Report, run};
 
 /// Kills a server at random moments under load, and checks that it kept all that it had acknowledged.
 #[derive(Parser)]
@@ -13,7 +13,10 @@ struct Arguments {
     /// The program to test.
     #[arg(long)]
     binary: PathBuf,
-    /// How often it is killed.
+    /// What keeps the records: a file, or a PostgreSQL, which is killed in turn with the program.
+    #[arg(long, value_enum, default_value_t = Database::Sqlite)]
+    database: Database,
+    /// How often one is killed.
     #[arg(long, default_value_t = 200)]
     kills: u32,
     /// How many clients work with it.
@@ -24,11 +27,21 @@ struct Arguments {
     seed: Option<u64>,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Database {
+    Sqlite,
+    Postgres,
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
     let options = Options {
         binary: arguments.binary,
+        engine: match arguments.database {
+            Database::Sqlite => Engine::Sqlite,
+            Database::Postgres => Engine::Postgres,
+        },
         kills: arguments.kills,
         clients: arguments.clients,
         uptime: (Duration::from_millis(50), Duration::from_millis(1_500)),

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
@@ -44,6 +44,8 @@ pub struct Deployment(Arc<Inner>);
 struct Inner {
     binary: PathBuf,
     dir: tempfile::TempDir,
+    /// The url of the database; absent for a file.
+    url: Option<String>,
     /// The running server; absent while there is none.
     address: RwLock<Option<Address>>,
     lifetimes: Mutex<Vec<Lifetime>>,
@@ -56,11 +58,11 @@ pub struct Running {
 }
 
 impl Deployment {
-    pub fn new(binary: PathBuf) -> Self {
+    pub fn new(binary: PathBuf, url: Option<String>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         // The server starts in another directory, from which a relative path would lead elsewhere.
         let binary = std::path::absolute(binary).expect("a path of a program");
-        Self(Arc::new(Inner { binary, dir, address: RwLock::default(), lifetimes: Mutex::default() }))
+        Self(Arc::new(Inner { binary, dir, url, address: RwLock::default(), lifetimes: Mutex::default() }))
     }
 
     /// Starts a server and waits until it is ready.
@@ -72,6 +74,7 @@ impl Deployment {
             .current_dir(self.0.dir.path())
             .env_clear()
             .envs(ENVIRONMENT)
+            .envs(self.0.url.as_ref().map(|url| ("CONCLAVE_DATABASE__URL", url)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -111,6 +114,20 @@ impl Deployment {
 
     fn log(&self) -> String {
         std::fs::read_to_string(self.0.dir.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Running {
+    /// Waits until the server can write, which it cannot for a moment after the end of its database.
+    ///
+    /// # Panics
+    /// It cannot for a minute.
+    pub fn wait_until_ready(&self) {
+        let (url, until) = (format!("{}/readyz", self.address.admin), Instant::now() + Duration::from_secs(60));
+        while ureq::get(&url).call().is_err() {
+            assert!(Instant::now() < until, "the server is not ready within a minute");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 
