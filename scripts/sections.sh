@@ -98,6 +98,9 @@ install() {
         "${as_root[@]+"${as_root[@]}"}" env DEBIAN_FRONTEND=noninteractive apt-get install -y "$@"
 }
 
+# has_postgres: whether a PostgreSQL is installed. Its server is in no folder of PATH.
+has_postgres() { compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null; }
+
 # install_missing PROGRAM=PACKAGE...: installs the packages of programs that are not there. Says so if it cannot; what needs them is skipped.
 install_missing() {
     local missing=() pair
