@@ -10,7 +10,6 @@
 //! from the table. It stops when the endpoint was deleted. A stopping actor starts no more posts, and waits until the results
 //! of those in flight are written, or [`Settings::stop_timeout`](crate::Settings::stop_timeout) is over.
 
-mod purge;
 mod run;
 
 use std::panic::AssertUnwindSafe;
@@ -31,7 +30,6 @@ use crate::info::ActorInfo;
 use crate::inspection::{InspectMessage, Inspection};
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-pub(crate) use purge::purge_deleted;
 use run::{Progress, Run};
 
 /// A message to a webhook endpoint actor.
@@ -240,6 +238,21 @@ fn next_tick(now: Timestamp, due: Timestamp, tick: Duration) -> Timestamp {
     let tick = i64::try_from(tick.as_millis()).unwrap_or(i64::MAX).max(1);
     let (after_now, at_due) = (now.millis() / tick + 1, due.millis().saturating_add(tick - 1) / tick);
     Timestamp::from_millis(after_now.max(at_due).saturating_mul(tick))
+}
+
+/// Deletes the pending deliveries of deleted webhook endpoints, then the endpoints, in small steps between which other writes run.
+/// What is left when the store does not answer or the server stops is deleted by the next housekeeping.
+pub(crate) async fn purge_deleted(context: Arc<ActorContext>) {
+    loop {
+        match context.store.purge_deleted_endpoint().await {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => {
+                log::warn!("the deliveries of deleted webhook endpoints wait for the store: {error}");
+                break;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
