@@ -136,8 +136,9 @@ impl ActorInfo {
         self.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records that the actor begins to handle a message.
-    pub fn record_message(&self, at: Timestamp, message: &'static str) {
+    /// Records that the actor begins to handle a message, which is recorded by its name.
+    pub fn record_message(&self, at: Timestamp, message: impl Into<&'static str>) {
+        let message = message.into();
         self.handled.fetch_add(1, Ordering::Relaxed);
         log::trace!(actor = &*self.id; "handles {message}");
         // Those who watch an actor would displace what they watch.

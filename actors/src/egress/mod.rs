@@ -37,7 +37,8 @@ use upload::Upload;
 pub type EgressReply = RpcReplyPort<Result<Egress, TreeError>>;
 
 /// A message to an egress actor.
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum EgressMsg {
     /// The media plane reports a state.
     Report {
@@ -67,21 +68,6 @@ pub enum EgressMsg {
     UploadDue,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
-}
-
-impl EgressMsg {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Report { .. } => "report",
-            Self::Refresh(_) => "refresh",
-            Self::Stop { .. } => "stop",
-            Self::RoomEnded => "room_ended",
-            Self::Poll => "poll",
-            Self::Uploaded(_) => "uploaded",
-            Self::UploadDue => "upload_due",
-            Self::Inspect(_) => "inspect",
-        }
-    }
 }
 
 impl InspectMessage for EgressMsg {
@@ -168,7 +154,7 @@ impl Actor for EgressActor {
         state: &mut EgressActorState,
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        self.info.record_message(self.context.clock.now(), message.name());
+        self.info.record_message(self.context.clock.now(), &message);
         match message {
             EgressMsg::Report { state: reported, at, answer } => {
                 let result = self.handle_report(state, reported, at).await;

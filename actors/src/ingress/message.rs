@@ -39,7 +39,8 @@ pub enum IngressObservation {
 }
 
 /// A message to an ingress actor.
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum IngressMsg {
     /// The media plane reports a state.
     Report {
@@ -69,20 +70,6 @@ pub enum IngressMsg {
     Poll,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
-}
-
-impl IngressMsg {
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::Report { .. } => "report",
-            Self::Observed { .. } => "observed",
-            Self::Refresh(_) => "refresh",
-            Self::Delete(_) => "delete",
-            Self::RoomEnded => "room_ended",
-            Self::Poll => "poll",
-            Self::Inspect(_) => "inspect",
-        }
-    }
 }
 
 impl InspectMessage for IngressMsg {

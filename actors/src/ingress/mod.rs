@@ -81,7 +81,7 @@ impl Actor for IngressActor {
         message: IngressMsg,
         state: &mut IngressActorState,
     ) -> Result<(), ActorProcessingErr> {
-        self.info.record_message(self.context.clock.now(), message.name());
+        self.info.record_message(self.context.clock.now(), &message);
         match message {
             IngressMsg::Report { state: reported, at, after, answer } => {
                 state.after = after;

@@ -66,7 +66,8 @@ pub enum ChildKey {
 }
 
 /// A message to a project actor.
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum ProjectMsg {
     /// Start the actors of everything live. The first message of a project actor.
     Populate,
@@ -158,6 +159,7 @@ pub enum ProjectMsg {
         observation: IngressObservation,
     },
     /// Reports of the media plane wait in the queue of a room.
+    #[strum(to_string = "report")]
     Reports(RoomName),
     /// The media plane reports an event of a recording, a broadcast or an ingress endpoint.
     FollowedReport {
@@ -201,38 +203,6 @@ pub enum ProjectMsg {
     Surveyed(Box<Survey>),
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
-}
-
-impl ProjectMsg {
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::Populate => "populate",
-            Self::CreateRoom { .. } => "create_room",
-            Self::RoomCreated { .. } => "room_created",
-            Self::StartEgress { .. } => "start_egress",
-            Self::EgressStarted { .. } => "egress_started",
-            Self::UnansweredFound(_) => "unanswered_found",
-            Self::CreateIngress { .. } => "create_ingress",
-            Self::IngressCreated { .. } => "ingress_created",
-            Self::Room { .. } => "room",
-            Self::Egress { .. } => "egress",
-            Self::Ingress { .. } => "ingress",
-            Self::WebhookEndpoint { .. } => "webhook_endpoint",
-            Self::IngressObserved { .. } => "ingress_observed",
-            Self::Reports(_) => "report",
-            Self::FollowedReport { .. } => "followed_report",
-            Self::WebhookEndpointDeleted(_) => "webhook_endpoint_deleted",
-            Self::Restore(_) => "restore",
-            Self::RoomLoaded { .. } => "room_loaded",
-            Self::EgressLoaded { .. } => "egress_loaded",
-            Self::IngressLoaded { .. } => "ingress_loaded",
-            Self::HibernationDeadline => "hibernation_deadline",
-            Self::EndDueRoom(_) => "end_due_room",
-            Self::Reconcile => "reconcile",
-            Self::Surveyed(_) => "surveyed",
-            Self::Inspect(_) => "inspect",
-        }
-    }
 }
 
 impl InspectMessage for ProjectMsg {

@@ -119,7 +119,7 @@ impl Actor for ProjectActor {
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        self.info.record_message(self.context.clock.now(), message.name());
+        self.info.record_message(self.context.clock.now(), &message);
         self.dispatch(&me, state, message).await
     }
 

@@ -32,9 +32,11 @@ pub struct RoomObservation {
 }
 
 /// A message to a room actor.
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum RoomMsg {
     /// Reports of the media plane wait in the room's queue.
+    #[strum(to_string = "report")]
     Reports,
     /// Release the actor that waits until the messages before this one are handled.
     Barrier(Barrier),
@@ -107,24 +109,6 @@ impl RoomMsg {
             | Self::Reconcile
             | Self::Observed(_)
             | Self::Inspect(_) => {}
-        }
-    }
-
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::Reports => "report",
-            Self::Barrier(_) => "barrier",
-            Self::End(_) => "end",
-            Self::ChangeRole { .. } => "change_role",
-            Self::RemoveParticipant { .. } => "remove_participant",
-            Self::MuteTrack { .. } => "mute_track",
-            Self::SendData { .. } => "send_data",
-            Self::MediaCallEnded { .. } => "media_call_ended",
-            Self::EmptyTimeout(_) => "empty_timeout",
-            Self::ReservationExpired => "reservation_expired",
-            Self::Reconcile => "reconcile",
-            Self::Observed(_) => "observed",
-            Self::Inspect(_) => "inspect",
         }
     }
 }

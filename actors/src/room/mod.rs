@@ -131,7 +131,7 @@ impl Actor for RoomActor {
         state: &mut RoomState,
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        self.info.record_message(self.context.clock.now(), message.name());
+        self.info.record_message(self.context.clock.now(), &message);
         self.dispatch(&me, state, message).await;
         if state.is_idle() && !self.context.reports.is_waiting(&self.room) {
             // Messages sent by now are handled first; later ones find the room hibernating and wake it.

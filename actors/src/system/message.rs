@@ -10,7 +10,8 @@ use crate::inspection::{InspectMessage, Inspection};
 use crate::project::ProjectMsg;
 
 /// A message to the system actor.
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum SystemMsg {
     /// Start the projects that have something live. The first message.
     Populate,
@@ -58,26 +59,6 @@ pub enum SystemMsg {
     HeartbeatWritten,
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
-}
-
-impl SystemMsg {
-    pub(super) const fn name(&self) -> &'static str {
-        match self {
-            Self::Populate => "populate",
-            Self::Project { .. } => "project",
-            Self::FollowedReport { .. } => "followed_report",
-            Self::DeliveriesQueued { .. } => "deliveries_queued",
-            Self::MediaReturned => "media_returned",
-            Self::Restore(_) => "restore",
-            Self::ProjectLoaded { .. } => "project_loaded",
-            Self::RunHousekeeping => "run_housekeeping",
-            Self::Survey => "survey",
-            Self::Surveyed(_) => "surveyed",
-            Self::WriteHeartbeat => "write_heartbeat",
-            Self::HeartbeatWritten => "heartbeat_written",
-            Self::Inspect(_) => "inspect",
-        }
-    }
 }
 
 impl InspectMessage for SystemMsg {

@@ -158,7 +158,7 @@ impl Actor for SystemActor {
         state: &mut SystemState,
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        self.info.record_message(self.context.clock.now(), message.name());
+        self.info.record_message(self.context.clock.now(), &message);
         match message {
             SystemMsg::Populate => self.populate(&me, state).await,
             SystemMsg::Project { id, msg } => self.send(&me, state, id, *msg),

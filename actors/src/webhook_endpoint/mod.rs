@@ -33,7 +33,8 @@ use crate::timer::Timer;
 use run::{Progress, Run};
 
 /// A message to a webhook endpoint actor.
-#[derive(Debug)]
+#[derive(Debug, strum::IntoStaticStr, strum::VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum WebhookEndpointMsg {
     /// A delivery was queued for this endpoint.
     Queued,
@@ -43,17 +44,6 @@ pub enum WebhookEndpointMsg {
     RunFinished(RunFinished),
     /// Return a snapshot.
     Inspect(RpcReplyPort<Inspection>),
-}
-
-impl WebhookEndpointMsg {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Tick => "tick",
-            Self::RunFinished(_) => "run_finished",
-            Self::Inspect(_) => "inspect",
-        }
-    }
 }
 
 /// The result of a run.
@@ -199,7 +189,7 @@ impl Actor for WebhookEndpointActor {
         state: &mut WebhookEndpointState,
     ) -> Result<(), ActorProcessingErr> {
         let me = Mailbox::new(myself, Arc::clone(&self.info));
-        self.info.record_message(self.context.clock.now(), message.name());
+        self.info.record_message(self.context.clock.now(), &message);
         match message {
             WebhookEndpointMsg::Queued if state.run.is_some() => state.queued_meanwhile = true,
             WebhookEndpointMsg::Queued => self.sleep_until(&me, state, self.context.clock.now()),
