@@ -4,6 +4,7 @@ They are installed once, in `target/sdk`, with everything that the checks need.
 """
 
 import os
+import shutil
 import subprocess
 import venv
 from hashlib import sha256
@@ -31,3 +32,16 @@ def python_tools():
         run([folder / "bin" / "pip", "install", "--quiet", "--requirement", requirements])
         (folder / "installed").touch()
     return os.environ | {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(folder)}
+
+
+def node_modules():
+    """Returns the folder with the packages of sdk/typescript/package-lock.json."""
+    lock = SDK / "typescript" / "package-lock.json"
+    folder = TARGET / f"typescript-{sha256(lock.read_bytes()).hexdigest()[:12]}"
+    if not (folder / "installed").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(SDK / "typescript" / name, folder)
+        run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=folder)
+        (folder / "installed").touch()
+    return folder / "node_modules"

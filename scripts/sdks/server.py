@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -68,6 +69,17 @@ class Server:
         self.process.wait()
 
 
+class Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    # A scenario sends many requests at once.
+    request_queue_size = 256
+
+    def handle_error(self, request, client_address):
+        """Says nothing of clients that have gone: a call that is given up closes its connection."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Proxy:
     """The proxy, with what it has seen."""
 
@@ -76,8 +88,7 @@ class Proxy:
         self.lock = threading.Lock()
         self.faults = []
         self.seen = []
-        self.listener = ThreadingHTTPServer(("127.0.0.1", 0), handler(self))
-        self.listener.daemon_threads = True
+        self.listener = Listener(("127.0.0.1", 0), handler(self))
         threading.Thread(target=self.listener.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.listener.server_address[1]}"
 

@@ -191,7 +191,11 @@ def faults(conclave: Conclave) -> None:
                 return error.retry_after if error.code == "rate_limited" else None
             return None
 
-        check("without repeats, an error that says when", max(wait or 0 for wait in pool.map(limited, range(90))) >= 1)
+        # More often on a slow machine, where the rate is not exceeded at once.
+        within(
+            "without repeats, an error that says when",
+            lambda: max(wait or 0 for wait in pool.map(limited, range(90))) >= 1,
+        )
 
     order("/sandbox/outage", {"seconds": 2})
     check("after an outage of the media plane", len(conclave.list_participants(NAME).participants) == 1)

@@ -1,0 +1,102 @@
+import { createClient } from "./generated/client/index.js";
+import { Operations, type Options } from "./generated/sdk.gen.js";
+import type {
+  ListBroadcastsData,
+  ListCodesData,
+  ListIngressesData,
+  ListParticipantsData,
+  ListRecordingsData,
+  ListRoleChangesData,
+  ListRoomRecordingsData,
+  ListRoomSessionsData,
+  ListRoomsData,
+  ListSessionsData,
+  ListTemplatesData,
+  ListWebhookDeliveriesData,
+  ListWebhookEndpointsData,
+} from "./generated/types.gen.js";
+import { items } from "./pages.js";
+import type { RetryPolicy } from "./retry.js";
+import { transport } from "./transport.js";
+
+export interface ConclaveOptions {
+  /** Where the API is, such as `https://meet.example.org`. */
+  url: string;
+  /** A key of the project, `vk_…`. */
+  apiKey: string;
+  retry?: RetryPolicy;
+  /** Seconds that an attempt may take; 30 by default. */
+  timeout?: number;
+  /** What sends the requests, if that is not the `fetch` of this runtime. */
+  fetch?: typeof globalThis.fetch;
+}
+
+/**
+ * A project, by the URL of its server and one of its API keys. Has a method for each operation of the API, and for each list
+ * an iterator over the items of all its pages, from `offset` on; `limit` is the size of a page.
+ */
+export class Conclave extends Operations {
+  constructor({ url, apiKey, retry = {}, timeout = 30, fetch = globalThis.fetch }: ConclaveOptions) {
+    const send = transport({ apiKey, retry, timeout, fetch });
+    super({
+      client: createClient({
+        baseUrl: url.replace(/\/+$/, ""),
+        throwOnError: true,
+        // The generated client calls it with requests only.
+        fetch: (request) => send(request as Request),
+      }),
+    });
+  }
+
+  allBroadcasts(options: Options<ListBroadcastsData, true> = {}) {
+    return items(options, (page) => this.listBroadcasts(page));
+  }
+
+  allCodes(options: Options<ListCodesData, true>) {
+    return items(options, (page) => this.listCodes(page));
+  }
+
+  allIngresses(options: Options<ListIngressesData, true> = {}) {
+    return items(options, (page) => this.listIngresses(page));
+  }
+
+  allParticipants(options: Options<ListParticipantsData, true>) {
+    return items(options, (page) => this.listParticipants(page));
+  }
+
+  allRecordings(options: Options<ListRecordingsData, true> = {}) {
+    return items(options, (page) => this.listRecordings(page));
+  }
+
+  allRoleChanges(options: Options<ListRoleChangesData, true>) {
+    return items(options, (page) => this.listRoleChanges(page));
+  }
+
+  allRoomRecordings(options: Options<ListRoomRecordingsData, true>) {
+    return items(options, (page) => this.listRoomRecordings(page));
+  }
+
+  allRoomSessions(options: Options<ListRoomSessionsData, true>) {
+    return items(options, (page) => this.listRoomSessions(page));
+  }
+
+  allRooms(options: Options<ListRoomsData, true> = {}) {
+    return items(options, (page) => this.listRooms(page));
+  }
+
+  allSessions(options: Options<ListSessionsData, true> = {}) {
+    return items(options, (page) => this.listSessions(page));
+  }
+
+  allTemplates(options: Options<ListTemplatesData, true> = {}) {
+    return items(options, (page) => this.listTemplates(page));
+  }
+
+  allWebhookDeliveries(options: Options<ListWebhookDeliveriesData, true> = {}) {
+    return items(options, (page) => this.listWebhookDeliveries(page));
+  }
+
+  allWebhookEndpoints(options: Options<ListWebhookEndpointsData, true> = {}) {
+    return items(options, (page) => this.listWebhookEndpoints(page));
+  }
+}

@@ -1,0 +1,286 @@
+// Verifies deliveries of webhooks, and receives them in applications of Fetch, Node and Express. With WebCrypto, which all runtimes have.
+import type { Event } from "./generated/types.gen.js";
+
+/** Seconds that a delivery may be old, or ahead of this machine's clock. */
+export const TOLERANCE = 300;
+const LARGEST_BODY = 1024 * 1024;
+
+const EVENTS: Record<Event["type"], true> = {
+  "room.started": true,
+  "room.finished": true,
+  "participant.joined": true,
+  "participant.left": true,
+  "participant.connection_aborted": true,
+  "participant.role_changed": true,
+  "participant.publish_limit_exceeded": true,
+  "participant.publish_limit_cleared": true,
+  "track.published": true,
+  "track.unpublished": true,
+  "recording.started": true,
+  "recording.updated": true,
+  "recording.ended": true,
+  "recording.failed": true,
+  "broadcast.started": true,
+  "broadcast.updated": true,
+  "broadcast.ended": true,
+  "broadcast.failed": true,
+  "ingress.started": true,
+  "ingress.ended": true,
+};
+
+/** Why a delivery is refused. `unknown_event` is signed, and from a server that is newer than this package. */
+export type WebhookRefusal = "unsigned" | "wrong_signature" | "outside_tolerance" | "malformed" | "unknown_event";
+
+/** A delivery that is not to be trusted, or not understood. */
+export class WebhookError extends Error {
+  override readonly name = "WebhookError";
+  readonly reason: WebhookRefusal;
+
+  constructor(reason: WebhookRefusal, message: string) {
+    super(message);
+    this.reason = reason;
+  }
+}
+
+/** The headers of a request, as Fetch and Node have them. */
+export type WebhookHeaders = Headers | Record<string, string | string[] | undefined>;
+
+export interface VerifyOptions {
+  /** Seconds that a delivery may be old; 300 by default, null for any age. */
+  tolerance?: number | null;
+  /** The time in Unix seconds; that of the clock by default. */
+  now?: number;
+}
+
+/**
+ * Returns the event of a delivery, if the server that knows the endpoint's `secret` has sent this very body.
+ *
+ * Each signature that the delivery has must be right. Only that of Standard Webhooks covers a time, so it must be there unless
+ * `tolerance` is null.
+ *
+ * @throws WebhookError if the delivery is not signed, altered, too old, or no event.
+ */
+export async function verify(
+  body: Uint8Array | string,
+  headers: WebhookHeaders,
+  secret: string,
+  { tolerance = TOLERANCE, now = Date.now() / 1000 }: VerifyOptions = {},
+): Promise<Event> {
+  const raw = typeof body === "string" ? new TextEncoder().encode(body) : body;
+  const sent = headers instanceof Headers ? headers : lowerCase(headers);
+  const standard = await standardSignature(sent, raw, secret);
+  const svc = await svcSignature(sent, raw, secret);
+  if ((standard ?? svc) === undefined || (tolerance !== null && standard === undefined)) {
+    throw new WebhookError("unsigned", "a signature is missing");
+  }
+  if (standard === false || svc === false) {
+    throw new WebhookError("wrong_signature", "the signature is not that of this body and this secret");
+  }
+  // Signed, so it is the server's.
+  if (tolerance !== null && !(Math.abs(now - Number(sent.get("webhook-timestamp"))) <= tolerance)) {
+    throw new WebhookError("outside_tolerance", "the delivery is too old, or this machine's clock is wrong");
+  }
+  return parse(raw);
+}
+
+/**
+ * Returns the event in a body, without any verification: for bodies from a delivery log or a queue of your own.
+ *
+ * @throws WebhookError if it is no event.
+ */
+export function parse(body: Uint8Array | string): Event {
+  let event: Event;
+  try {
+    event = JSON.parse(typeof body === "string" ? body : new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch {
+    throw new WebhookError("malformed", "the body is no event");
+  }
+  if (typeof event?.type !== "string" || !hasContext(event)) {
+    throw new WebhookError("malformed", "the body is no event");
+  }
+  if (!Object.hasOwn(EVENTS, event.type)) {
+    throw new WebhookError("unknown_event", `there is no event ${event.type}`);
+  }
+  return event;
+}
+
+/** Tells whether an event has the fields that all have. */
+function hasContext({ project_id, room, occurred_at }: Event): boolean {
+  return [project_id, room, occurred_at].every((field) => typeof field === "string");
+}
+
+function lowerCase(headers: Record<string, string | string[] | undefined>): Map<string, string> {
+  const pairs = Object.entries(headers).filter(([, value]) => value !== undefined);
+  return new Map(pairs.map(([name, value]) => [name.toLowerCase(), String(value)]));
+}
+
+type Sent = Headers | Map<string, string>;
+
+/** Tells whether the signature of Standard Webhooks is right; undefined if there is none. */
+async function standardSignature(sent: Sent, body: Uint8Array, secret: string): Promise<boolean | undefined> {
+  const given = sent.get("webhook-signature");
+  if (given === null || given === undefined) {
+    return undefined;
+  }
+  const head = new TextEncoder().encode(`${sent.get("webhook-id") ?? ""}.${sent.get("webhook-timestamp") ?? ""}.`);
+  const signed = new Uint8Array([...head, ...body]);
+  // There may be several, separated by spaces.
+  const signatures = given.split(" ").filter((text) => text.startsWith("v1,"));
+  const key = standardKey(secret);
+  const right = await Promise.all(signatures.map((text) => isSignature(key, base64(text.slice(3)), signed)));
+  return right.includes(true);
+}
+
+/** Tells whether the signature of the body alone is right; undefined if there is none. */
+async function svcSignature(sent: Sent, body: Uint8Array, secret: string): Promise<boolean | undefined> {
+  const given = sent.get("x-svc-signature");
+  if (given === null || given === undefined) {
+    return undefined;
+  }
+  const hex = /^sha256=([0-9a-f]{64})$/.exec(given)?.[1];
+  const digest = hex === undefined ? undefined : Uint8Array.from(hex.match(/../g) ?? [], (byte) => parseInt(byte, 16));
+  return isSignature(new TextEncoder().encode(secret), digest, body);
+}
+
+/** Compares in constant time. */
+async function isSignature(key: Uint8Array, given: Uint8Array | undefined, signed: Uint8Array): Promise<boolean> {
+  if (given === undefined) {
+    return false;
+  }
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const imported = await crypto.subtle.importKey("raw", key as BufferSource, algorithm, false, ["verify"]);
+  return crypto.subtle.verify("HMAC", imported, given as BufferSource, signed as BufferSource);
+}
+
+/** Returns the bytes behind `whsec_`; the key of a secret in another format is its text. */
+function standardKey(secret: string): Uint8Array {
+  const decoded = secret.startsWith("whsec_") ? base64(secret.slice("whsec_".length)) : undefined;
+  return decoded ?? new TextEncoder().encode(secret);
+}
+
+function base64(text: string): Uint8Array | undefined {
+  try {
+    return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Handles an event. The id is that of its delivery, the same for each attempt. */
+export type EventHandler = (event: Event, deliveryId: string) => unknown;
+
+/**
+ * Returns a function that answers a request of Fetch: for Hono, Next.js, Deno, Bun and Workers.
+ *
+ * It accepts a delivery once `handle` is done. If `handle` throws, so does it: the delivery fails, and the server sends it again.
+ */
+export function fetchReceiver(
+  secret: string,
+  handle: EventHandler,
+  options?: VerifyOptions,
+): (request: Request) => Promise<Response> {
+  return async (request) => {
+    if (request.method !== "POST") {
+      return new Response(null, { status: 405 });
+    }
+    const body = request.body === null ? new Uint8Array() : await read(request.body);
+    return new Response(null, { status: await deliver(body, request.headers, secret, handle, options) });
+  };
+}
+
+/** The part of Node's `IncomingMessage` that a receiver reads. */
+export interface NodeRequest extends AsyncIterable<Uint8Array> {
+  method?: string;
+  headers: Record<string, string | string[] | undefined>;
+  /** What a parser of bodies has left: with `express.raw`, the raw body. */
+  body?: unknown;
+}
+
+/** The part of Node's `ServerResponse` that a receiver writes. */
+export interface NodeResponse {
+  statusCode: number;
+  end(): unknown;
+}
+
+/**
+ * Returns a handler for Express and for `http.createServer`. It needs the raw body: no parser, such as `express.json`, may have read
+ * the request. It answers 500 if `handle` throws, and `onError` gets what was thrown; then the server sends the delivery again.
+ */
+export function nodeReceiver(
+  secret: string,
+  handle: EventHandler,
+  options: VerifyOptions & { onError?: (error: unknown) => void } = {},
+): (request: NodeRequest, response: NodeResponse) => Promise<void> {
+  const { onError = console.error } = options;
+  return async (request, response) => {
+    try {
+      response.statusCode = request.method === "POST" ? await answer(request) : 405;
+    } catch (error) {
+      response.statusCode = 500;
+      onError(error);
+    }
+    response.end();
+  };
+
+  async function answer(request: NodeRequest): Promise<number> {
+    if (request.body !== undefined && !(request.body instanceof Uint8Array)) {
+      throw new TypeError("a parser has read the body: register the receiver of webhooks before express.json()");
+    }
+    const body = request.body ?? (await read(request));
+    return deliver(body, request.headers, secret, handle, options);
+  }
+}
+
+/** Verifies and handles a delivery; returns the status to answer it with. */
+async function deliver(
+  body: Uint8Array | undefined,
+  headers: WebhookHeaders,
+  secret: string,
+  handle: EventHandler,
+  options?: VerifyOptions,
+): Promise<number> {
+  if (body === undefined) {
+    return 413;
+  }
+  let event: Event;
+  try {
+    event = await verify(body, headers, secret, options);
+  } catch (error) {
+    return statusOf(error);
+  }
+  const id = headers instanceof Headers ? headers.get("webhook-id") : headers["webhook-id"];
+  await handle(event, String(id ?? ""));
+  return 204;
+}
+
+/**
+ * Returns the status to answer a delivery with that `verify` has refused. An event that is not known is accepted: the server would
+ * send it again, to no avail. Throws what is no `WebhookError`.
+ */
+export function statusOf(error: unknown): number {
+  if (!(error instanceof WebhookError)) {
+    throw error;
+  }
+  const statuses: Partial<Record<WebhookRefusal, number>> = { unknown_event: 204, malformed: 400 };
+  return statuses[error.reason] ?? 401;
+}
+
+/** Returns a body, or nothing if it is larger than any event. */
+async function read(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array | undefined> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of chunks) {
+    parts.push(part);
+    length += part.length;
+    if (length > LARGEST_BODY) {
+      return undefined;
+    }
+  }
+  const body = new Uint8Array(length);
+  let offset = 0;
+  for (const part of parts) {
+    body.set(part, offset);
+    offset += part.length;
+  }
+  return body;
+}

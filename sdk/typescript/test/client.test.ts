@@ -1,0 +1,208 @@
+// What the client sends, repeats and throws, with a server that is a function.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, test } from "node:test";
+import { Conclave, ConclaveError, type ConclaveOptions } from "../src/index.js";
+import { isRepeatable, takesIdempotencyKey, waitAfterFailure, waitAfterResponse } from "../src/retry.js";
+
+const file = process.env.OPENAPI;
+assert.ok(file, "OPENAPI is the path of tests/data/openapi.json");
+const description = JSON.parse(readFileSync(file, "utf8"));
+
+const room = { name: "standup", status: "open" };
+const created = () => Response.json(room, { status: 201 });
+const refused = () =>
+  Response.json(
+    { error: { code: "rate_limited", message: "over the request rate" } },
+    { status: 429, headers: { "Retry-After": "0", "X-Request-Id": "req-1" } },
+  );
+const unavailable = (after: string) =>
+  Response.json(
+    { error: { code: "media_unavailable", message: "the media plane does not answer" } },
+    { status: 503, headers: { "Retry-After": after } },
+  );
+const broken = () => {
+  throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
+};
+/** A response that ends in the middle of its body. */
+const cut = () =>
+  new Response(new ReadableStream({ start: (controller) => controller.error(new TypeError("terminated")) }));
+
+/** A client whose server answers in turn, and the requests that it gets. */
+function client(answers: Array<() => Response>, options: Partial<ConclaveOptions> = {}) {
+  const requests: Request[] = [];
+  const fetch = async (request: Request | string | URL) => {
+    requests.push(request as Request);
+    const answer = answers.shift();
+    assert.ok(answer, "a request too many");
+    return answer();
+  };
+  const conclave = new Conclave({ url: "http://conclave.test/", apiKey: "vk_test_key", fetch, ...options });
+  const keys = () => new Set(requests.map((request) => request.headers.get("Idempotency-Key")));
+  return { conclave, requests, keys };
+}
+
+async function failure(call: Promise<unknown>): Promise<ConclaveError> {
+  const error = await call.then(
+    () => assert.fail("not refused"),
+    (error: unknown) => error,
+  );
+  assert.ok(error instanceof ConclaveError, String(error));
+  return error;
+}
+
+describe("a call", () => {
+  test("has the key of the project and one of its own", async () => {
+    const { conclave, requests, keys } = client([created, created]);
+    assert.equal((await conclave.createRoom({ body: { name: "standup" } })).name, "standup");
+    await conclave.createRoom({ body: { name: "standup" } });
+    assert.equal(requests[0].url, "http://conclave.test/v1/rooms");
+    assert.equal(requests[0].headers.get("Authorization"), "Bearer vk_test_key");
+    assert.deepEqual(await requests[0].json(), { name: "standup" });
+    assert.equal(keys().size, 2);
+  });
+
+  test("keeps a given key", async () => {
+    const { conclave, keys } = client([refused, created]);
+    await conclave.createRoom({ body: { name: "standup" }, headers: { "Idempotency-Key": "order-7" } });
+    assert.deepEqual([...keys()], ["order-7"]);
+  });
+
+  for (const [name, answer] of Object.entries({ "a 429": refused, "a 503": () => unavailable("0"), broken, cut })) {
+    test(`is repeated with the same key after ${name}`, async () => {
+      const { conclave, requests, keys } = client([answer, answer, created]);
+      assert.equal((await conclave.createRoom({ body: { name: "standup" } })).name, "standup");
+      assert.deepEqual(await requests[2].json(), { name: "standup" });
+      assert.equal(requests.length, 3);
+      assert.equal(keys().size, 1);
+      assert.ok(!keys().has(null));
+    });
+  }
+
+  test("without a key is sent once", async () => {
+    const calls = [
+      (conclave: Conclave) =>
+        conclave.createIngress({
+          path: { name: "standup" },
+          body: { input_type: "whip", participant_identity: "encoder" },
+        }),
+      (conclave: Conclave) => conclave.exchangeCode({ path: { code: "abcd-efgh-ijkm" }, body: {} }),
+      (conclave: Conclave) => conclave.updateTemplate({ path: { id: "tpl_9b1d3e5f7a20" }, body: { name: "other" } }),
+    ];
+    for (const call of calls) {
+      const { conclave, requests, keys } = client([() => unavailable("0"), created]);
+      assert.equal((await failure(call(conclave))).code, "media_unavailable");
+      assert.deepEqual([requests.length, [...keys()]], [1, [null]]);
+    }
+  });
+
+  test("ends at once when its caller gives up", async () => {
+    const { conclave, requests } = client([() => unavailable("20")]);
+    const given = AbortSignal.timeout(50);
+    await assert.rejects(conclave.listRooms({ signal: given }), { name: "TimeoutError" });
+    assert.equal(requests.length, 1);
+  });
+
+  test("escapes what is part of its path", async () => {
+    const { conclave, requests } = client([() => new Response(null, { status: 204 })]);
+    await conclave.removeParticipant({ path: { name: "standup", identity: "a/b?c" } });
+    assert.equal(requests[0].url, "http://conclave.test/v1/rooms/standup/participants/a%2Fb%3Fc");
+  });
+});
+
+test("operations and keys are those of the description", () => {
+  const paths: [string, Record<string, { operationId: string; parameters?: { name: string }[] }>][] = Object.entries(
+    description.paths,
+  );
+  const operations = paths.flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  );
+  assert.equal(operations.length, 54);
+  const methods = Conclave.prototype as unknown as Record<string, unknown>;
+  for (const { path, method, operation } of operations) {
+    const names = (operation.parameters ?? []).map((parameter) => parameter.name);
+    const plain = path.replace(/\{\w+\}/g, "x");
+    assert.equal(takesIdempotencyKey(method, plain), names.includes("Idempotency-Key"), path);
+    const name = operation.operationId.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+    assert.equal(typeof methods[name], "function", name);
+    if (names.includes("offset")) {
+      const all = name.replace(/^list/, "all");
+      assert.equal(typeof methods[all], "function", all);
+    }
+  }
+});
+
+describe("an error", () => {
+  test("says what the server says", async () => {
+    const body = { error: { code: "invalid_room_name", message: "must be 1 to 128 characters", field: "name" } };
+    const answer = () => Response.json(body, { status: 400, headers: { "X-Request-Id": "req-2" } });
+    const error = await failure(client([answer]).conclave.createRoom({ body: { name: "/" } }));
+    assert.deepEqual([error.status, error.code, error.field], [400, "invalid_room_name", "name"]);
+    assert.deepEqual([error.requestId, error.retryAfter], ["req-2", undefined]);
+    assert.equal(error.message, "invalid_room_name: must be 1 to 128 characters");
+  });
+
+  test("is the last refusal", async () => {
+    const { conclave, requests } = client([refused, refused, refused], { retry: { maxRetries: 2 } });
+    const error = await failure(conclave.getRoom({ path: { name: "standup" } }));
+    assert.deepEqual([error.code, error.requestId, error.retryAfter], ["rate_limited", "req-1", 0]);
+    assert.equal(requests.length, 3);
+  });
+
+  test("says how long to wait, if that is long", async () => {
+    const error = await failure(client([() => unavailable("3600")]).conclave.listRooms());
+    assert.equal(error.retryAfter, 3600);
+  });
+
+  test("is thrown for a broken connection too", async () => {
+    const error = await failure(client([broken], { retry: { maxRetries: 0 } }).conclave.listRooms());
+    assert.deepEqual([error.code, error.status], ["connection_failed", undefined]);
+    assert.match(error.message, /ECONNREFUSED/);
+    assert.ok(error.cause instanceof TypeError);
+  });
+
+  test("is thrown for the answer of a proxy too", async () => {
+    for (const text of ["<h1>Bad Gateway</h1>", "{}", '{"error":{"code":7,"message":"no"}}']) {
+      const error = await failure(client([() => new Response(text, { status: 502 })]).conclave.listRooms());
+      assert.deepEqual([error.code, error.status], ["unknown", 502]);
+    }
+  });
+});
+
+test("waits grow and differ", () => {
+  const request = new Request("http://conclave.test/v1/rooms");
+  assert.ok(isRepeatable(request));
+  const cases = [
+    [0, 0.25],
+    [1, 0.5],
+    [2, 1],
+    [9, 8],
+  ];
+  for (const [attempt, longest] of cases) {
+    const waits = Array.from({ length: 50 }, () => waitAfterFailure({ maxRetries: 10 }, request, attempt) ?? 0);
+    assert.ok(longest / 2 <= Math.min(...waits) && Math.max(...waits) <= longest, String(waits));
+    assert.ok(new Set(waits).size > 1);
+  }
+  assert.equal(waitAfterFailure({ maxRetries: 10 }, request, 10), undefined);
+  assert.equal(waitAfterResponse({}, request, 0, unavailable("7")), 7);
+});
+
+test("an iterator goes through all pages", async () => {
+  const fetch = async (request: Request | string | URL) => {
+    const { searchParams } = new URL((request as Request).url);
+    const [limit, offset] = [Number(searchParams.get("limit")), Number(searchParams.get("offset"))];
+    const rooms = Array.from({ length: 7 }, (_, number) => ({ ...room, name: `room-${number}` }));
+    return Response.json({ rooms: rooms.slice(offset, offset + limit), limit, offset, has_more: offset + limit < 7 });
+  };
+  const conclave = new Conclave({ url: "http://conclave.test", apiKey: "key", fetch });
+  const names = async (query: { limit: number; offset?: number }) => {
+    const found: string[] = [];
+    for await (const { name } of conclave.allRooms({ query })) {
+      found.push(name);
+    }
+    return found;
+  };
+  const all = Array.from({ length: 7 }, (_, number) => `room-${number}`);
+  assert.deepEqual(await names({ limit: 3 }), all);
+  assert.deepEqual(await names({ limit: 3, offset: 5 }), all.slice(5));
+});
