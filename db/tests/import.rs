@@ -7,15 +7,12 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use conclave_db::{
-    CreatedApiKey, ImportError, ImportProgress, Imported, Location, OlderSchema, PostgresOptions, PostgresServer,
-    Store, StoreMetrics, StoreOptions, Vault, import_file,
-};
+use conclave_db::{CreatedApiKey, ImportError, ImportProgress, Imported, Location, PostgresServer, Store, import_file};
 use conclave_model::event::Departure;
 use conclave_model::page::PageRequest;
 use conclave_model::{ProjectId, Secret};
 use rusqlite::Connection;
-use support::{clock, create_project, create_room, new_room, participant};
+use support::{clock, create_project, create_room, new_room, open_at, participant};
 use test_postgres::{Cluster, Database};
 
 /// Rows of the tables that [`fill`] does not write through the store, with NULL in each optional column. `$p`, `$r` and `$t` are a
@@ -55,7 +52,7 @@ struct Known {
 
 /// Writes rows into every table of a new file.
 async fn fill(dir: &Path) -> Known {
-    let (store, clock) = (support::open(dir, Some("encryption.key"), &clock(), Box::new(|_| {})), clock());
+    let (store, clock) = (open_file(dir, Some("encryption.key")), clock());
     let project = create_project(&store).await;
     let key = store.create_api_key(project.clone(), "k".into()).await.unwrap();
     let url = "https://a.example".to_owned();
@@ -93,16 +90,13 @@ fn server(database: &Database<'_>) -> PostgresServer {
 }
 
 fn open(database: &Database<'_>, dir: &Path) -> Store {
-    Store::open(StoreOptions {
-        location: Location::Server(PostgresOptions { server: server(database), lanes: 1, readers: 4, epoch: None }),
-        older_schema: OlderSchema::Refuse,
-        clock: clock(),
-        vault: Vault::open(Some(&dir.join("encryption.key")), &Secret::new("media")).unwrap(),
-        on_commit: Box::new(|_| {}),
-        readers: 1,
-        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
-    })
-    .unwrap()
+    open_at(support::at_server(&database.url()), Some(&dir.join("encryption.key")), &clock(), Box::new(|_| {}))
+}
+
+/// Opens the store of a file in a folder.
+fn open_file(dir: &Path, key: Option<&str>) -> Store {
+    let key = key.map(|name| dir.join(name));
+    open_at(Location::File(path(dir)), key.as_deref(), &clock(), Box::new(|_| {}))
 }
 
 /// Everything in the database. Each dump has another random word in the lines that are left out.
@@ -159,7 +153,7 @@ async fn all_rows_of_all_tables_are_imported_and_read_as_before() {
         assert_eq!(read, stored, "{table}");
     }
 
-    let before = support::open(dir.path(), Some("encryption.key"), &clock(), Box::new(|_| {}));
+    let before = open_file(dir.path(), Some("encryption.key"));
     let after = open(&database, dir.path());
     let page = PageRequest::default();
     for store in [&before, &after] {
@@ -204,7 +198,7 @@ async fn a_database_with_records_or_of_a_server_is_refused_and_not_changed() {
     let of_server = cluster.database();
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    support::open(&empty, None, &clock(), Box::new(|_| {})).close();
+    open_file(&empty, None).close();
     import(&path(&empty), &of_server, |_| {}).unwrap();
     import(&path(&empty), &of_server, |_| {}).unwrap();
     of_server.run("UPDATE leadership SET epoch = 1");
@@ -256,7 +250,7 @@ async fn a_database_that_stores_other_rows_is_left_empty() {
 /// Creates the tables of a database.
 fn open_migrated(database: &Database<'_>) {
     let dir = tempfile::tempdir().unwrap();
-    support::open(dir.path(), None, &clock(), Box::new(|_| {})).close();
+    open_file(dir.path(), None).close();
     import(&path(dir.path()), database, |_| {}).unwrap();
 }
 
