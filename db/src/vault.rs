@@ -91,6 +91,15 @@ impl Vault {
         self.deployment.as_ref().map(KeyFile::known_id)
     }
 
+    /// Returns the ids of the keys that open what the deployment's key has sealed, the one that seals first; none if it has no key.
+    /// Reads the key file.
+    ///
+    /// # Errors
+    /// The key file can no longer be read.
+    pub fn key_ids(&self) -> Result<Vec<String>, VaultError> {
+        self.deployment.as_ref().map_or_else(|| Ok(Vec::new()), KeyFile::ids)
+    }
+
     /// Whether the deployment has a key.
     pub(crate) fn has_key(&self) -> bool {
         self.deployment.is_some()

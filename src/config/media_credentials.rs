@@ -60,6 +60,14 @@ impl MediaCredentials {
         read_key_file(&path)?.ok_or_else(|| MediaCredentialsError::new(&path, "disappeared after its creation"))
     }
 
+    /// Returns an id that tells these credentials from others and reveals nothing of them.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let mut hasher = blake3::Hasher::new_derive_key("conclave 2026 media credentials id");
+        hasher.update(self.api_key.as_bytes()).update(&[0]).update(self.api_secret.reveal().as_bytes());
+        hasher.finalize().to_hex()[..8].to_owned()
+    }
+
     /// Returns the configured credentials, or else those in the data directory; `None` before the first start.
     ///
     /// # Errors

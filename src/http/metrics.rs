@@ -6,6 +6,7 @@ use std::time::Instant;
 use actix_web::http::StatusCode;
 use conclave_actors::metrics::ActorMetrics;
 use conclave_db::StoreMetrics;
+use conclave_db::lease::Lease;
 use conclave_media::MediaMetrics;
 use conclave_media::embedded::rtc::WorkerMetrics;
 use conclave_media::embedded::{EmbeddedPlane, RtcMetrics};
@@ -15,13 +16,15 @@ use prometheus::{
 };
 
 use super::admission::AdmittedCounts;
+use super::lease::LeaseView;
 
 /// Upper ends of the latency buckets, in seconds.
 const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.];
 /// The label of a request that matches no operation.
 pub const NO_OPERATION: &str = "none";
 
-/// All metrics of a server.
+/// All metrics of a server. Clones share them.
+#[derive(Clone)]
 pub struct Metrics {
     registry: Registry,
     /// Metrics of the store.
@@ -96,6 +99,14 @@ impl Metrics {
     /// They are registered already.
     pub fn egress(&self, plane: &EmbeddedPlane) -> Result<(), Error> {
         plane.register_egress_metrics(&self.registry)
+    }
+
+    /// Returns the lease of the database with its metrics, which are shown from now on.
+    ///
+    /// # Errors
+    /// They are shown already, which would be a bug.
+    pub fn lease(&self, lease: Lease) -> Result<LeaseView, Error> {
+        LeaseView::new(lease, &self.registry)
     }
 
     /// Starts to time a request.

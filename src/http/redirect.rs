@@ -32,7 +32,8 @@ fn challenge(request: &HttpRequest, state: &AppState) -> Option<HttpResponse> {
     Some(HttpResponse::Ok().insert_header(ContentType::octet_stream()).body(text))
 }
 
-fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
+/// Returns 308 with the url of the request on the API listener, which has this port.
+pub(super) fn redirect(request: &HttpRequest, port: u16) -> HttpResponse {
     let Some(host) = requested_host(request.headers()) else {
         let message = "the server speaks https; the Host header must name it";
         return ApiError::from(Problem::new(ErrorCode::InvalidRequest, message)).to_http();

@@ -19,6 +19,7 @@ use super::console::access::ConsoleAccess;
 use super::console::history::History;
 use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
+use super::lease::LeaseView;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::origins::Origins;
@@ -33,6 +34,8 @@ pub struct AppState {
     pub store: Store,
     /// The actors: changes of live things go through here.
     pub tree: Tree,
+    /// The lease of the database, where servers share one.
+    pub lease: Option<Arc<LeaseView>>,
     /// The media plane.
     pub media: Arc<dyn MediaPlane>,
     /// Mints and checks room tokens.

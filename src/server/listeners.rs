@@ -23,10 +23,12 @@ use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
 use crate::http::client_stream::{ClientStream, ClientTimeouts};
 use crate::http::connections::Connections;
+use crate::http::metrics::Metrics;
 use crate::http::open_connections::OpenConnections;
+use crate::http::standby::StandbyState;
 use crate::http::state::AppState;
 use crate::http::trace::trace;
-use crate::http::{admin, app, redirect};
+use crate::http::{admin, app, redirect, standby};
 use crate::tls::{Socket, TlsAcceptor};
 
 /// Seconds that requests in flight have to finish when the server stops.
@@ -50,10 +52,44 @@ pub struct BoundListeners {
     pub rtmp: Option<(TcpListener, SocketAddr)>,
     /// Address of the listener that redirects to `https`.
     pub redirect: Option<SocketAddr>,
-    api_socket: TcpListener,
-    admin_socket: TcpListener,
-    redirect_socket: Option<TcpListener>,
+    /// The sockets of HTTP.
+    pub sockets: Sockets,
 }
+
+/// The bound sockets of HTTP.
+pub struct Sockets {
+    api: TcpListener,
+    admin: TcpListener,
+    redirect: Option<TcpListener>,
+}
+
+impl Sockets {
+    /// Returns the same sockets, to be served before these.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let redirect = self.redirect.as_ref().map(TcpListener::try_clone).transpose()?;
+        Ok(Self { api: self.api.try_clone()?, admin: self.admin.try_clone()?, redirect })
+    }
+}
+
+/// Adds the resources of a listener.
+type Configure<S> = fn(&mut ServiceConfig, &Arc<S>);
+
+/// What the listeners answer with, from a state of type `S`.
+pub struct Routes<S> {
+    api: Configure<S>,
+    admin: Configure<S>,
+    redirect: Configure<S>,
+}
+
+/// The routes of an active server.
+pub const ACTIVE: Routes<AppState> =
+    Routes { api: app::configure, admin: admin::configure, redirect: redirect::configure };
+/// The routes of a standby.
+pub const STANDBY: Routes<StandbyState> =
+    Routes { api: standby::configure, admin: admin::configure_standby, redirect: standby::configure_redirect };
 
 /// Binds the sockets.
 ///
@@ -65,7 +101,8 @@ pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
     let rtmp = bind_rtmp(config, mode)?;
     let redirect = config.tls.redirect_listen.map(|address| listen("tls.redirect_listen", address)).transpose()?;
     let (redirect_socket, redirect) = redirect.unzip();
-    Ok(BoundListeners { api, admin, redirect, rtmp, api_socket, admin_socket, redirect_socket })
+    let sockets = Sockets { api: api_socket, admin: admin_socket, redirect: redirect_socket };
+    Ok(BoundListeners { api, admin, redirect, rtmp, sockets })
 }
 
 /// Binds the socket of RTMP encoders. A development server starts without it if the address is in use.
@@ -94,17 +131,18 @@ fn listen(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr
 ///
 /// # Errors
 /// The workers cannot be started.
-pub fn serve(
-    bound: BoundListeners,
-    config: &Config,
-    state: &Arc<AppState>,
+pub fn serve<S: Send + Sync + 'static>(
+    sockets: Sockets,
+    routes: &Routes<S>,
+    state: &Arc<S>,
+    (config, metrics): (&Config, &Metrics),
     tls: Option<TlsAcceptor>,
 ) -> Result<Vec<ServerHandle>, CliError> {
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
-    let connections = |max| Connections::new(max, proxies.clone(), state.metrics.connections_refused.clone());
+    let connections = |max| Connections::new(max, proxies.clone(), metrics.connections_refused.clone());
     let timeouts = ClientTimeouts { request: config.http.request_timeout, keep_alive: config.http.keep_alive };
     let api = Listener {
-        configure: app::configure,
+        configure: routes.api,
         workers: config.http.worker_threads(),
         shutdown_timeout: SHUTDOWN_TIMEOUT_SECONDS,
         connections: connections(descriptors::max_connections(config.http.max_connections)),
@@ -113,7 +151,7 @@ pub fn serve(
         tls,
     };
     let admin = Listener {
-        configure: admin::configure,
+        configure: routes.admin,
         workers: 1,
         // The streams of `/debug/events` do not end by themselves, so a stop does not wait for the admin listener.
         shutdown_timeout: 0,
@@ -123,7 +161,7 @@ pub fn serve(
         tls: None,
     };
     let redirect = || Listener {
-        configure: redirect::configure,
+        configure: routes.redirect,
         workers: 1,
         shutdown_timeout: 0,
         connections: connections(REDIRECT_MAX_CONNECTIONS),
@@ -132,15 +170,17 @@ pub fn serve(
         tls: None,
     };
     let failed = |error: io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
-    let sockets = [(api, bound.api_socket), (admin, bound.admin_socket)];
-    let redirect = bound.redirect_socket.map(|socket| (redirect(), socket));
-    let served = sockets.into_iter().chain(redirect).map(|(listener, socket)| listener.serve(socket, state));
+    let redirect = sockets.redirect.map(|socket| (redirect(), socket));
+    let served = [(api, sockets.api), (admin, sockets.admin)]
+        .into_iter()
+        .chain(redirect)
+        .map(|(listener, socket)| listener.serve(socket, state));
     served.map(|server| server.map(spawn).map_err(failed)).collect()
 }
 
 /// How a socket is served.
-struct Listener {
-    configure: fn(&mut ServiceConfig, &Arc<AppState>),
+struct Listener<S> {
+    configure: Configure<S>,
     workers: usize,
     /// Seconds that requests in flight have at a stop.
     shutdown_timeout: u64,
@@ -153,10 +193,10 @@ struct Listener {
     tls: Option<TlsAcceptor>,
 }
 
-impl Listener {
+impl<S: Send + Sync + 'static> Listener<S> {
     /// Serves a socket. In the place of `actix_web::HttpServer`, which does the same but can neither refuse a connection nor
     /// close one that is too slow.
-    fn serve(self, socket: TcpListener, state: &Arc<AppState>) -> io::Result<ActixServer> {
+    fn serve(self, socket: TcpListener, state: &Arc<S>) -> io::Result<ActixServer> {
         let state = Arc::clone(state);
         let Self { configure, connections, gives_way, timeouts, tls, .. } = self;
         // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.

@@ -1,8 +1,8 @@
 //! Start and stop of a server. The commands and the tests both use [`Server::start`].
 //!
-//! The parts start in the order store, media plane, actors, listeners. They stop in the order egresses, whose files become
+//! The parts start in the order lease, store, media plane, actors, listeners. They stop in the order egresses, whose files become
 //! final while their participants are connected, listeners, so that no new request arrives, actors, which finish their work, and
-//! store.
+//! store, lease.
 
 mod clock_watch;
 mod descriptors;
@@ -14,41 +14,31 @@ mod media;
 mod parts;
 mod plane;
 mod run;
+mod starting;
 mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use actix_web::dev::ServerHandle;
-use conclave_actors::{EventRelay, Tree};
-use conclave_db::{OlderSchema, Store};
-use conclave_media::embedded::{EmbeddedPlane, RtmpAddress, RtmpListener};
-use conclave_media::token::TokenSigner;
-use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet};
-use conclave_model::address::AddressFilter;
-use conclave_model::{Clock, LeaseCheck};
+use conclave_actors::Tree;
+use conclave_db::Store;
+use conclave_db::lease::Lease;
+use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
+use conclave_model::Clock;
 use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::sync::Semaphore;
 
-use crate::config::{Config, MediaCredentials, Mode, Plans, SettingOrigins};
-use crate::data_dir::{self, DirectoryLock, StoreSetup};
+use crate::config::{Config, Mode, SettingOrigins};
+use crate::data_dir::DirectoryLock;
 use crate::error::CliError;
-use crate::http::console::history::History;
-use crate::http::event_stream::MOST_STREAMS;
-use crate::http::metrics::Metrics;
-use crate::http::state::{AdminState, ApiListener, AppState, Planes};
-use crate::livekit_config::LivekitConfigMonitor;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 pub(crate) use egress::dialler;
-use media::PlaneSetup;
 pub(crate) use media::{buffer_problem, client_addresses};
-use plane::Plane;
 pub(crate) use plane::livekit_settings;
 pub use run::run;
-use tls::{PublicUrls, Tls};
+pub use starting::StartingServer;
 
 /// Options of a server's start.
 pub struct ServerOptions {
@@ -87,6 +77,8 @@ pub struct Server {
     rtmp: Option<RtmpListener>,
     tree: Tree,
     store: Store,
+    /// The lease of the database, where servers share one.
+    lease: Option<Lease>,
     /// Lock of the data directory. Released last.
     _lock: DirectoryLock,
 }
@@ -114,106 +106,9 @@ impl Server {
     /// # Errors
     /// A setting, a file or an address cannot be used.
     pub async fn start(options: ServerOptions) -> Result<Self, CliError> {
-        let ServerOptions { config, origins, mode, data, clock } = options;
-        let plans = Plans::load(config.plans.file.as_deref())?;
-        // These can fail while another server is running, so they come before anything that changes its data.
-        let lock = data_dir::lock_for_server(&data)?;
-        let mut bound = listeners::bind(&config, mode)?;
-        let relay = EventRelay::default();
-        let metrics = Metrics::new()?;
-        let setup = store_setup(&config, &clock, &relay, &metrics);
-        let store = data_dir::open_store(&config, &data, setup)?;
-        key_files::remove().await;
-        let dev = dev::prepare(mode, &store).await?;
-        let credentials = MediaCredentials::load_or_create(&config, &data)?;
-        let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
-        let mut tls = tls::prepare(&config.tls, &data, &clock)?;
-        let urls = PublicUrls::new(bound.api, tls.as_ref());
-        let media_url = plane::client_url(&config, &urls);
-        let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
-        let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
-        let (reports, lease) = (ReportInlet::default(), LeaseCheck::not_needed());
-        let plane = Plane::new(&PlaneSetup {
-            config: &config,
-            data: &data,
-            clock: &clock,
-            signer: &signer,
-            media_url: &media_url,
-            rtmp: rtmp_address.map(|address| RtmpAddress { port: address.port(), is_secure: rtmp_tls.is_some() }),
-            reports: &reports,
-            metrics: &metrics,
-            lease: &lease,
-        })?;
-        let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
-        let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
-        let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
-        egress::show(signalling.as_ref(), &metrics).await?;
-        let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data, &lease)?;
-        // Last of what can fail: a start that fails must not hide for how long the server has been down.
-        store.begin_run().await?;
-        let tree = Tree::start(context, &relay).await?;
-        reports.connect(Arc::new(tree.clone()));
-        let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
-        let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
-        let admin_token = parts::admin_token(&config, &clock);
-        let console = parts::console_access(&config, mode, admin_token.as_ref(), &clock)?;
-        let state = Arc::new(AppState {
-            store: store.clone(),
-            tree: tree.clone(),
-            media,
-            signer,
-            media_url: media_url.as_str().into(),
-            plans,
-            billing: parts::billing(&config, &clock),
-            webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
-            egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
-            checks: parts::checks(&config, &clock, &metrics),
-            metrics,
-            clock,
-            planes: Planes {
-                sandbox: plane.embedded().filter(|_| config.media.sandbox),
-                signalling: signalling.clone(),
-                livekit: plane.livekit(),
-            },
-            api: ApiListener {
-                port: bound.api.port(),
-                tls: tls.as_ref().map(|tls| tls.status.clone()),
-                call_page: parts::call_page(&config, dev.as_ref()),
-            },
-            admin: AdminState {
-                token: admin_token,
-                hosts: config.admin.hosts.clone(),
-                console,
-                history: History::default(),
-                settings: origins.report(&config)?,
-                recordings: config.recordings.path(&data),
-                relay,
-                event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
-                livekit_config,
-            },
-        });
-        parts::spawn_limits_cleanup(&state);
-        parts::spawn_history(&state);
-        clock_watch::spawn(state.clock.clone());
-        let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
-        let listeners = listeners::serve(bound, &config, &state, tls.as_ref().map(|tls| tls.acceptor.clone()))?;
-        tls.iter_mut().for_each(Tls::start_renewal);
-        let call_page = config.http.call_page.then(|| format!("{}/call", urls.http));
-        Ok(Self {
-            api,
-            admin,
-            redirect,
-            api_url: urls.http,
-            media_url,
-            dev,
-            call_page,
-            listeners,
-            signalling,
-            rtmp,
-            tree,
-            store,
-            _lock: lock,
-        })
+        let mut starting = StartingServer::prepare(options)?;
+        starting.wait_until_active().await?;
+        starting.start().await
     }
 
     /// Returns the address on which RTMP encoders connect, if they can.
@@ -245,10 +140,24 @@ impl Server {
         tokio::select! {
             () = self.tree.ended() => "the actors ended by themselves",
             () = self.store.writer_ended() => "the thread that writes to the database ended by itself",
+            () = lost(self.lease.as_ref()) => "another server has become the active one",
         }
     }
 
-    /// Ends running egresses, stops accepting requests, waits up to 10 s for those in flight, stops the actors and closes the database.
+    /// Ends what a server must not go on with after it has failed. If it shares its database, another server may be active, so there is
+    /// nothing to write any more: clients of the embedded media plane are sent away, to find the other.
+    pub async fn stop_failed(self) {
+        match &self.lease {
+            Some(lease) => {
+                self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
+                lease.release().await;
+            }
+            None => self.stop().await,
+        }
+    }
+
+    /// Ends running egresses, stops accepting requests, waits up to 10 s for those in flight, stops the actors, closes the database and
+    /// releases its lease.
     pub async fn stop(self) {
         if let Some(plane) = &self.signalling {
             plane.end_egresses().await;
@@ -264,29 +173,17 @@ impl Server {
         }
         // Closing blocks until the writer thread has ended.
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
+        // The last write: another server becomes active at once.
+        if let Some(lease) = self.lease {
+            lease.release().await;
+        }
     }
 }
 
-fn store_setup(config: &Config, clock: &Clock, relay: &EventRelay, metrics: &Metrics) -> StoreSetup {
-    StoreSetup {
-        older_schema: OlderSchema::Migrate,
-        clock: clock.clone(),
-        on_commit: relay.hook(),
-        metrics: metrics.store.clone(),
-        // The HTTP workers and the threads of the actors.
-        readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
-        epoch: None,
+/// Returns once another server has taken over; never for a database that servers do not share.
+async fn lost(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.lost().await,
+        None => std::future::pending().await,
     }
-}
-
-/// Watches the media plane. When it is reachable again after an outage, the actors reconcile and LiveKit's configuration is
-/// checked again.
-fn watch_media(plane: &Plane, monitored: &MonitoredPlane, tree: &Tree, clock: &Clock) -> Option<LivekitConfigMonitor> {
-    let livekit_config = plane.livekit().map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
-    let (tree, monitor) = (tree.clone(), livekit_config.clone());
-    monitored.spawn_health_watch(move || {
-        tree.media_returned();
-        monitor.iter().for_each(LivekitConfigMonitor::request_check);
-    });
-    livekit_config
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use conclave_model::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Server, ServerOptions, descriptors};
+use super::{Server, ServerOptions, StartingServer, descriptors};
 use crate::config::{LoadedConfig, Mode};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
@@ -23,7 +23,17 @@ pub fn run(mode: Mode, LoadedConfig { config, origins }: LoadedConfig, data: Pat
         let no_signals = |error: std::io::Error| CliError::failed(format!("signals cannot be received: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-        let server = Server::start(options).await?;
+        let mut starting = StartingServer::prepare(options)?;
+        let is_active = tokio::select! {
+            active = starting.wait_until_active() => active.map(|()| true)?,
+            _ = terminate.recv() => false,
+            _ = interrupt.recv() => false,
+        };
+        if !is_active {
+            starting.stop().await;
+            return Ok(());
+        }
+        let server = starting.start().await?;
         print_ready_line(&server);
         if std::io::stderr().is_terminal() {
             eprint!("{}", pages(&server.admin, server.call_page.as_deref()));
@@ -36,9 +46,13 @@ pub fn run(mode: Mode, LoadedConfig { config, origins }: LoadedConfig, data: Pat
             failure = server.failed() => Some(failure),
         };
         log::info!("stopping");
-        server.stop().await;
+        let Some(failure) = failure else {
+            server.stop().await;
+            return Ok(());
+        };
+        server.stop_failed().await;
         // What has failed is rebuilt from the database by a start only, so the process ends and its supervisor restarts it.
-        failure.map_or(Ok(()), |failure| Err(CliError::failed(format!("{failure}; see the log for the cause"))))
+        Err(CliError::failed(format!("{failure}; see the log for the cause")))
     })
 }
 

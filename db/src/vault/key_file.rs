@@ -77,6 +77,12 @@ impl KeyFile {
         self.known().current.id.clone()
     }
 
+    /// The ids of the keys in the file, the one that seals first.
+    pub(super) fn ids(&self) -> Result<Vec<String>, VaultError> {
+        let ring = self.reread()?;
+        Ok(std::iter::once(&ring.current).chain(&ring.old).map(|key| key.id.clone()).collect())
+    }
+
     /// Finds a key by its id.
     pub(super) fn find(&self, id: &str) -> Option<Arc<SealKey>> {
         self.known().find(id).or_else(|| self.reread().ok()?.find(id))

@@ -33,6 +33,13 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let one = web::get().to(move |request: HttpRequest| one(Arc::clone(&one_state), request));
     // An id reads as a path, slashes included.
     config.service(single_method_resource("/debug/actors/{id:.+}", Method::Get, one));
+    if let Some(lease) = state.lease.clone() {
+        let shown = web::get().to(move || {
+            let shown = HttpResponse::Ok().json(lease.to_json());
+            async move { shown }
+        });
+        config.service(single_method_resource("/debug/lease", Method::Get, shown));
+    }
     let events_state = Arc::clone(state);
     let events = web::get().to(move |request: HttpRequest| events(Arc::clone(&events_state), request));
     config.service(single_method_resource("/debug/events", Method::Get, events));

@@ -31,6 +31,10 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse 
     {
         shown["egress"] = json!(ffmpeg.map_or_else(|error| error.to_string(), |ffmpeg| ffmpeg.to_string()));
     }
+    // Nor is this: the database and the media plane show whether it matters.
+    if let Some(lease) = &state.lease {
+        shown["lease"] = json!(lease.status());
+    }
     // Nor is this: a CA that verifies the domain needs the listeners.
     if let Some(tls) = &state.api.tls {
         shown["tls"] = json!(tls.to_string());
@@ -40,6 +44,6 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse 
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }
 
-const fn word(answers: bool) -> &'static str {
+pub(super) const fn word(answers: bool) -> &'static str {
     if answers { "ok" } else { "unavailable" }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use actix_web::{HttpResponse, web};
 
 use crate::http::error::ApiError;
+use crate::http::metrics::Metrics;
 use crate::http::resource::single_method_resource;
 use crate::http::spec::Method;
 use crate::http::state::AppState;
@@ -31,7 +32,13 @@ fn show(state: &AppState) -> HttpResponse {
     if let Some(expires) = state.api.tls.as_ref().and_then(TlsStatus::expires) {
         state.metrics.set_certificate_expiry(expires);
     }
-    match state.metrics.text() {
+    state.lease.iter().for_each(|lease| lease.update_gauges());
+    respond(&state.metrics)
+}
+
+/// Responds with the metrics as they are.
+pub(super) fn respond(metrics: &Metrics) -> HttpResponse {
+    match metrics.text() {
         Ok(text) => HttpResponse::Ok().content_type(CONTENT_TYPE).body(text),
         Err(error) => {
             log::error!("the metrics could not be written: {error}");

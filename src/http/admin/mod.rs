@@ -6,6 +6,7 @@ mod docs;
 mod health;
 mod metrics;
 mod sandbox;
+mod standby;
 mod viewer;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use super::hosts::AllowedHosts;
 use super::readiness::Readiness;
 use super::resource::no_such_route;
 use super::state::AppState;
+pub use standby::configure_standby;
 
 /// Routes the admin listener.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {

@@ -1,0 +1,59 @@
+//! The admin listener of a standby: probes, metrics, and the lease that it waits for.
+
+use std::sync::Arc;
+
+use actix_web::guard::fn_guard;
+use actix_web::middleware::{Condition, from_fn};
+use actix_web::{HttpResponse, web};
+use serde_json::json;
+
+use super::{guarded, health, is_of_a_program, metrics, require_host};
+use crate::http::hosts::AllowedHosts;
+use crate::http::resource::{health as alive, single_method_resource};
+use crate::http::spec::Method;
+use crate::http::standby::{StandbyState, unavailable};
+
+/// Routes the admin listener of a standby.
+pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
+    let hosts = AllowedHosts(state.hosts.clone());
+    let by_host = from_fn(move |request, next| require_host(hosts.clone(), request, next));
+    let all = web::scope("").wrap(Condition::new(state.token.is_none(), by_host));
+    config.service(all.configure(|config| {
+        alive(config);
+        let of_probe = Arc::clone(state);
+        let ready = web::get().to(move || {
+            let response = ready(&of_probe);
+            async move { response }
+        });
+        config.service(single_method_resource("/readyz", Method::Get, ready));
+        let programs = guarded(state.token.clone()).guard(fn_guard(is_of_a_program));
+        config.service(programs.configure(|config| configure_programs(config, state)));
+        config.default_service(web::to(async || unavailable()));
+    }));
+}
+
+fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
+    let (of_metrics, of_debug) = (Arc::clone(state), Arc::clone(state));
+    let shown = web::get().to(move || {
+        of_metrics.lease.update_gauges();
+        let response = metrics::respond(&of_metrics.metrics);
+        async move { response }
+    });
+    config.service(single_method_resource("/metrics", Method::Get, shown));
+    let lease = web::get().to(move || {
+        let response = HttpResponse::Ok().json(of_debug.lease.to_json());
+        async move { response }
+    });
+    config.service(single_method_resource("/debug/lease", Method::Get, lease));
+}
+
+/// A standby is not ready, so that a load balancer sends nothing to it.
+fn ready(state: &StandbyState) -> HttpResponse {
+    let (status, obstacle) = (state.lease.status(), state.lease.obstacle());
+    let database = health::word(state.lease.is_answered());
+    let mut body = json!({"ready": false, "status": status, "parts": {"database": database, "lease": status}});
+    if let Some(obstacle) = obstacle {
+        body["obstacle"] = json!(obstacle);
+    }
+    HttpResponse::ServiceUnavailable().json(body)
+}

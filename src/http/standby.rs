@@ -1,0 +1,54 @@
+//! What a standby answers: it is alive and not ready, and it knows nothing of the records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_model::{ErrorCode, Problem};
+
+use super::admin_token::AdminToken;
+use super::error::ApiError;
+use super::lease::LeaseView;
+use super::metrics::Metrics;
+use super::redirect::redirect;
+use super::resource::{describe, health};
+use crate::config::HostName;
+
+/// `Retry-After` of every request that needs the records.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The parts that requests to a standby share.
+pub struct StandbyState {
+    /// The lease that it waits for.
+    pub lease: Arc<LeaseView>,
+    /// The metrics of the server.
+    pub metrics: Metrics,
+    /// The bearer token of requests to the admin listener, if one is required.
+    pub token: Option<Arc<AdminToken>>,
+    /// Hosts that requests to the admin listener may be sent to, besides loopback ones.
+    pub hosts: Vec<HostName>,
+    /// The port of the API listener.
+    pub port: u16,
+}
+
+/// Routes the API listener: every operation is unavailable.
+pub fn configure(config: &mut web::ServiceConfig, _: &Arc<StandbyState>) {
+    health(config);
+    describe(config);
+    config.default_service(web::to(async || unavailable()));
+}
+
+/// Routes the listener that redirects to `https`.
+pub fn configure_redirect(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
+    let port = state.port;
+    config.default_service(web::to(move |request: HttpRequest| {
+        let response = redirect(&request, port);
+        async move { response }
+    }));
+}
+
+/// 503 `database_unavailable`.
+pub(super) fn unavailable() -> HttpResponse {
+    let message = "this server is a standby: another one has the records; retry with backoff";
+    ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)).to_http()
+}

@@ -1,0 +1,299 @@
+//! The start of a server, in two steps: what it needs before it may use the records, and what is built on them.
+//!
+//! Between the two, a server that shares its database waits until it is the active one. Meanwhile it answers as a standby.
+
+use std::sync::Arc;
+
+use actix_web::dev::ServerHandle;
+use conclave_actors::{EventRelay, Tree};
+use conclave_db::lease::{KeyIds, Standing};
+use conclave_db::lease::{Lease, LeaseOptions, LeaseTiming, ReadKeys};
+use conclave_db::{Location, OlderSchema, StoreError, Vault};
+use conclave_media::embedded::RtmpAddress;
+use conclave_media::token::TokenSigner;
+use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet};
+use conclave_model::address::AddressFilter;
+use conclave_model::{Clock, LeaseCheck};
+use futures_util::future::join_all;
+use tokio::sync::Semaphore;
+
+use super::listeners::{self, BoundListeners};
+use super::media::{self, PlaneSetup};
+use super::plane::{self, Plane};
+use super::tls::{self, PublicUrls, Tls};
+use super::{Server, ServerOptions, clock_watch, dev, egress, key_files, parts};
+use crate::config::{Config, MediaCredentials, Plans};
+use crate::data_dir::{self, DirectoryLock, StoreSetup};
+use crate::error::CliError;
+use crate::http::console::history::History;
+use crate::http::event_stream::MOST_STREAMS;
+use crate::http::lease::{LeaseView, explain};
+use crate::http::metrics::Metrics;
+use crate::http::standby::StandbyState;
+use crate::http::state::{AdminState, ApiListener, AppState, Planes};
+use crate::livekit_config::LivekitConfigMonitor;
+
+/// A server whose sockets are bound, and that does not use the records yet.
+pub struct StartingServer {
+    options: ServerOptions,
+    plans: Plans,
+    lock: DirectoryLock,
+    bound: BoundListeners,
+    metrics: Metrics,
+    credentials: MediaCredentials,
+    tls: Option<Tls>,
+    urls: PublicUrls,
+    /// The lease of the database, where servers share one.
+    lease: Option<(Lease, Arc<LeaseView>)>,
+    epoch: Option<i64>,
+    /// The listeners of the standby.
+    standby: Vec<ServerHandle>,
+}
+
+impl StartingServer {
+    /// Loads the settings' files and binds the sockets. Must be called inside
+    /// [`run_in_system`](crate::runtime::run_in_system).
+    ///
+    /// # Errors
+    /// A setting, a file or an address cannot be used, or another server uses the data directory.
+    pub fn prepare(options: ServerOptions) -> Result<Self, CliError> {
+        let ServerOptions { config, mode, data, clock, .. } = &options;
+        let plans = Plans::load(config.plans.file.as_deref())?;
+        // These can fail while another server is running, so they come before anything that changes its data.
+        let lock = data_dir::lock_for_server(data)?;
+        let bound = listeners::bind(config, *mode)?;
+        let metrics = Metrics::new()?;
+        let credentials = MediaCredentials::load_or_create(config, data)?;
+        let tls = tls::prepare(&config.tls, data, clock)?;
+        let urls = PublicUrls::new(bound.api, tls.as_ref());
+        let lease = start_lease(&options, &credentials, &urls)?;
+        let lease = lease.map(|lease| metrics.lease(lease.clone()).map(|view| (lease, Arc::new(view)))).transpose()?;
+        let (epoch, standby) = (None, Vec::new());
+        Ok(Self { options, plans, lock, bound, metrics, credentials, tls, urls, lease, epoch, standby })
+    }
+
+    /// Waits until this server may use the records. If others share the database, it answers as a standby meanwhile.
+    ///
+    /// # Errors
+    /// The listeners cannot be served.
+    pub async fn wait_until_active(&mut self) -> Result<(), CliError> {
+        let Some((lease, view)) = self.lease.clone() else { return Ok(()) };
+        self.serve_standby(view)?;
+        log::info!("waiting for the lease of the database");
+        let waiting = tokio::spawn(log_obstacles(lease.clone()));
+        let epoch = lease.active().await;
+        waiting.abort();
+        self.epoch = Some(epoch.ok_or_else(|| CliError::failed("the lease of the database has been given up"))?);
+        log::info!(epoch = epoch; "this server is the active one");
+        self.stop_standby().await;
+        Ok(())
+    }
+
+    /// Starts what uses the records.
+    ///
+    /// # Errors
+    /// The database, a file or an address cannot be used.
+    pub async fn start(self) -> Result<Server, CliError> {
+        let lease = self.lease.as_ref().map(|(lease, _)| lease.clone());
+        let started = self.build().await;
+        if let (Err(_), Some(lease)) = (&started, lease) {
+            lease.release().await;
+        }
+        started
+    }
+
+    /// Ends a server that has not started.
+    pub async fn stop(mut self) {
+        self.stop_standby().await;
+        if let Some((lease, _)) = self.lease {
+            lease.release().await;
+        }
+    }
+
+    fn serve_standby(&mut self, lease: Arc<LeaseView>) -> Result<(), CliError> {
+        let Self { options: ServerOptions { config, clock, .. }, bound, metrics, tls, .. } = self;
+        let state = Arc::new(StandbyState {
+            lease,
+            metrics: metrics.clone(),
+            token: parts::admin_token(config, clock),
+            hosts: config.admin.hosts.clone(),
+            port: bound.api.port(),
+        });
+        let sockets = bound.sockets.try_clone();
+        let sockets = sockets.map_err(|error| CliError::failed(format!("the sockets cannot be shared: {error}")))?;
+        let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
+        self.standby = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), acceptor)?;
+        Ok(())
+    }
+
+    async fn stop_standby(&mut self) {
+        join_all(self.standby.drain(..).map(|listener| listener.stop(true))).await;
+    }
+
+    async fn build(self) -> Result<Server, CliError> {
+        let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, lease, epoch, .. } = self;
+        let ServerOptions { config, origins, mode, data, clock } = options;
+        let relay = EventRelay::default();
+        let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
+        let store = data_dir::open_store(&config, &data, setup)?;
+        key_files::remove().await;
+        let dev = dev::prepare(mode, &store).await?;
+        let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
+        let media_url = plane::client_url(&config, &urls);
+        let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
+        let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
+        let (lease, view) = lease.unzip();
+        let lease_check = lease.as_ref().map_or_else(LeaseCheck::not_needed, Lease::check);
+        let reports = ReportInlet::default();
+        let plane = Plane::new(&PlaneSetup {
+            config: &config,
+            data: &data,
+            clock: &clock,
+            signer: &signer,
+            media_url: &media_url,
+            rtmp: rtmp_address.map(|address| RtmpAddress { port: address.port(), is_secure: rtmp_tls.is_some() }),
+            reports: &reports,
+            metrics: &metrics,
+            lease: &lease_check,
+        })?;
+        let monitored = MonitoredPlane::new(plane.port(), clock.clone(), metrics.media.clone(), plane.circuit(&config));
+        let media: Arc<dyn MediaPlane> = Arc::new(monitored.clone());
+        let signalling = plane.embedded().filter(|_| config.media.rtc.enabled);
+        egress::show(signalling.as_ref(), &metrics).await?;
+        let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data, &lease_check)?;
+        // Last of what can fail: a start that fails must not hide for how long the server has been down.
+        store.begin_run().await?;
+        let tree = Tree::start(context, &relay).await?;
+        reports.connect(Arc::new(tree.clone()));
+        let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
+        let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
+        let admin_token = parts::admin_token(&config, &clock);
+        let console = parts::console_access(&config, mode, admin_token.as_ref(), &clock)?;
+        let state = Arc::new(AppState {
+            store: store.clone(),
+            tree: tree.clone(),
+            lease: view,
+            media,
+            signer,
+            media_url: media_url.as_str().into(),
+            plans,
+            billing: parts::billing(&config, &clock),
+            webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
+            egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
+            checks: parts::checks(&config, &clock, &metrics),
+            metrics: metrics.clone(),
+            clock,
+            planes: Planes {
+                sandbox: plane.embedded().filter(|_| config.media.sandbox),
+                signalling: signalling.clone(),
+                livekit: plane.livekit(),
+            },
+            api: ApiListener {
+                port: bound.api.port(),
+                tls: tls.as_ref().map(|tls| tls.status.clone()),
+                call_page: parts::call_page(&config, dev.as_ref()),
+            },
+            admin: AdminState {
+                token: admin_token,
+                hosts: config.admin.hosts.clone(),
+                console,
+                history: History::default(),
+                settings: origins.report(&config)?,
+                recordings: config.recordings.path(&data),
+                relay,
+                event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+                livekit_config,
+            },
+        });
+        parts::spawn_limits_cleanup(&state);
+        parts::spawn_history(&state);
+        clock_watch::spawn(state.clock.clone());
+        let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
+        let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
+        let listeners = listeners::serve(bound.sockets, &listeners::ACTIVE, &state, (&config, &metrics), acceptor)?;
+        tls.iter_mut().for_each(Tls::start_renewal);
+        let call_page = config.http.call_page.then(|| format!("{}/call", urls.http));
+        Ok(Server {
+            api,
+            admin,
+            redirect,
+            api_url: urls.http,
+            media_url,
+            dev,
+            call_page,
+            listeners,
+            signalling,
+            rtmp,
+            tree,
+            store,
+            lease,
+            _lock: lock,
+        })
+    }
+}
+
+/// Starts to wait for the lease of the database, if servers share one.
+fn start_lease(
+    options: &ServerOptions,
+    credentials: &MediaCredentials,
+    urls: &PublicUrls,
+) -> Result<Option<Lease>, CliError> {
+    let ServerOptions { config, data, .. } = options;
+    let Location::Server(postgres) = data_dir::location(config, data, None)? else { return Ok(None) };
+    let vault = Vault::open(config.encryption.key_path(data).as_deref(), &credentials.api_secret)?;
+    let media = credentials.id();
+    let keys: ReadKeys = Box::new(move || {
+        let encryption = vault.key_ids().map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        Ok(KeyIds { encryption, media: media.clone() })
+    });
+    let (server, timing, url) = (postgres.server, LeaseTiming::default(), urls.http.clone());
+    Ok(Some(Lease::start(LeaseOptions { server, timing, url, keys })?))
+}
+
+/// Logs what keeps a standby from taking over, each time that it is another reason.
+async fn log_obstacles(mut lease: Lease) {
+    let mut last = None;
+    loop {
+        let Standing::Standby { obstacle } = lease.state().standing else { return };
+        if obstacle != last {
+            match obstacle {
+                Some(obstacle) => log::error!("this server does not take over: {}", explain(obstacle)),
+                None => log::info!("this server takes over when it can"),
+            }
+            last = obstacle;
+        }
+        if !lease.changed().await {
+            return;
+        }
+    }
+}
+
+fn store_setup(
+    config: &Config,
+    clock: &Clock,
+    relay: &EventRelay,
+    metrics: &Metrics,
+    epoch: Option<i64>,
+) -> StoreSetup {
+    StoreSetup {
+        older_schema: OlderSchema::Migrate,
+        clock: clock.clone(),
+        on_commit: relay.hook(),
+        metrics: metrics.store.clone(),
+        // The HTTP workers and the threads of the actors.
+        readers: config.http.worker_threads() + tokio::runtime::Handle::current().metrics().num_workers(),
+        epoch,
+    }
+}
+
+/// Watches the media plane. When it is reachable again after an outage, the actors reconcile and LiveKit's configuration is
+/// checked again.
+fn watch_media(plane: &Plane, monitored: &MonitoredPlane, tree: &Tree, clock: &Clock) -> Option<LivekitConfigMonitor> {
+    let livekit_config = plane.livekit().map(|livekit| LivekitConfigMonitor::spawn(livekit, clock.clone()));
+    let (tree, monitor) = (tree.clone(), livekit_config.clone());
+    monitored.spawn_health_watch(move || {
+        tree.media_returned();
+        monitor.iter().for_each(LivekitConfigMonitor::request_check);
+    });
+    livekit_config
+}
