@@ -124,6 +124,8 @@ pub struct Transport {
     pub new_channels: Vec<ChannelConfig>,
     /// The open data channels by label.
     pub channels: HashMap<String, ChannelId>,
+    /// The open channels whose messages are no packets of the protocol.
+    pub plain_channels: Vec<ChannelId>,
     /// Reliable messages that wait for the client.
     pub backlog: Backlog,
     /// The connections that have to catch up before further messages of this client are read.
@@ -184,6 +186,7 @@ impl Transport {
             published: HashMap::new(),
             new_channels: Vec::new(),
             channels: HashMap::new(),
+            plain_channels: Vec::new(),
             backlog: Backlog::default(),
             awaited: Vec::new(),
             held: HeldPackets::default(),

@@ -7,7 +7,7 @@ mod recent;
 
 pub use backlog::Backlog;
 pub use held::{HeldPacket, HeldPackets};
-pub use packet::{Routed, Sender, route, sent_message, server_packet};
+pub use packet::{Routed, Sender, route, route_plain, sent_message, server_packet};
 pub use recent::RecentMessages;
 
 use std::sync::Arc;
@@ -31,6 +31,13 @@ pub const fn channel_of_kind(kind: DataKind) -> &'static str {
     }
 }
 
+/// Returns whether what is sent on a channel is a message as it is, for all: clients of other makes open channels of any label, as LiveKit
+/// permits.
+pub fn is_plain_channel(label: &str) -> bool {
+    kind_of_channel(label).is_none() && label != DATA_TRACK
+}
+
+const DATA_TRACK: &str = "_data_track";
 const RELIABLE: &str = "_reliable";
 const LOSSY: &str = "_lossy";
 

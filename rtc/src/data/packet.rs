@@ -56,6 +56,23 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
     })
 }
 
+/// Returns what a message becomes that is no packet of the protocol: a user packet for all.
+pub fn route_plain(payload: Vec<u8>, sender: Sender<'_>) -> Routed {
+    let (sid, identity) = if sender.is_hidden { ("", "") } else { (sender.sid, sender.identity) };
+    let (participant_sid, participant_identity) = (sid.to_owned(), identity.to_owned());
+    let user = proto::UserPacket {
+        payload,
+        participant_sid: participant_sid.clone(),
+        participant_identity: participant_identity.clone(),
+        ..proto::UserPacket::default()
+    };
+    let value = Some(Value::User(user));
+    let kind = wire_kind(DataKind::Reliable);
+    let packet =
+        proto::DataPacket { kind, value, participant_sid, participant_identity, ..proto::DataPacket::default() };
+    Routed { sequence: 0, message: packet.encode_to_vec().into(), to: Receivers::default() }
+}
+
 /// Writes sender and receivers of a packet into the fields of the user packet in it, and takes the receivers from there
 /// where only old fields name them. Returns the receivers by sid.
 fn address_user_packet(user: &mut proto::UserPacket, sid: &str, identity: &str, to: &mut Vec<String>) -> Vec<String> {

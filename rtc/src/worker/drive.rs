@@ -36,6 +36,9 @@ const MOMENT: Duration = Duration::from_micros(1);
 /// How many moments pass for a connection before others have their turn.
 const MOMENTS: usize = 64;
 
+/// The most channels of a connection whose messages are no packets of the protocol. More are not used.
+const PLAIN_CHANNELS: usize = 16;
+
 impl Worker {
     /// Handles a datagram.
     pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: Instant) {
@@ -184,10 +187,11 @@ impl Worker {
             RtcEvent::Connected => self.handle_connected(key),
             RtcEvent::KeyframeRequest(request) => self.handle_key_frame_request(key, request.mid),
             RtcEvent::ChannelOpen(id, label) => self.open_channel(key, id, label),
-            RtcEvent::ChannelData(data) => self.handle_message(key, data.id, &data.data),
+            RtcEvent::ChannelData(data) => self.handle_message(key, data.id, data.data),
             RtcEvent::ChannelClose(id) => {
                 if let Some(transport) = self.transports.get_mut(key) {
                     transport.channels.retain(|_, open| *open != id);
+                    transport.plain_channels.retain(|open| *open != id);
                 }
             }
             RtcEvent::PeerStats(stats) => {
@@ -216,9 +220,12 @@ impl Worker {
     }
 
     fn open_channel(&mut self, key: TransportKey, id: str0m::channel::ChannelId, label: String) {
-        // Clients can open any number of channels; those without a known label are not used.
-        if let Some(transport) = self.transports.get_mut(key).filter(|_| data::kind_of_channel(&label).is_some()) {
+        let Some(transport) = self.transports.get_mut(key) else { return };
+        // Clients can open any number of channels.
+        if data::kind_of_channel(&label).is_some() {
             transport.channels.insert(label, id);
+        } else if data::is_plain_channel(&label) && transport.plain_channels.len() < PLAIN_CHANNELS {
+            transport.plain_channels.push(id);
         }
         self.send_backlog(key);
     }

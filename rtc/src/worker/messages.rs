@@ -13,15 +13,23 @@ use crate::transport::{PeerKey, TransportKey};
 
 impl Worker {
     /// Handles a message of a client.
-    pub(super) fn handle_message(&mut self, from: TransportKey, channel: ChannelId, bytes: &[u8]) {
+    pub(super) fn handle_message(&mut self, from: TransportKey, channel: ChannelId, bytes: Vec<u8>) {
         let Some(transport) = self.transports.get(from) else { return };
         let key = transport.peer;
-        let Some(kind) = transport.channel_label(channel).and_then(data::kind_of_channel) else { return };
+        let labelled = transport.channel_label(channel).and_then(data::kind_of_channel);
+        if labelled.is_none() && !transport.plain_channels.contains(&channel) {
+            return;
+        }
+        let kind = labelled.unwrap_or(DataKind::Reliable);
         let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.info.permissions.can_publish_data) else { return };
         let info = &peer.info;
         let (is_hidden, is_agent) = (info.permissions.is_hidden, info.permissions.is_agent);
         let sender = Sender { sid: info.sid.as_str(), identity: info.identity.as_str(), is_hidden, is_agent };
-        let Some(routed) = data::route(bytes, kind, sender) else { return };
+        let routed = match labelled {
+            Some(kind) => data::route(&bytes, kind, sender),
+            None => Some(data::route_plain(bytes, sender)),
+        };
+        let Some(routed) = routed else { return };
         if kind == DataKind::Reliable && routed.sequence > 0 {
             if routed.sequence <= peer.last_message_seq {
                 return;

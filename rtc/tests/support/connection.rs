@@ -197,6 +197,12 @@ impl Connection {
         self.advance(now);
     }
 
+    /// Opens a further data channel.
+    pub fn open_channel(&mut self, label: &str) {
+        let config = ChannelConfig { label: label.to_owned(), ..ChannelConfig::default() };
+        self.rtc.direct_api().create_data_channel(config);
+    }
+
     /// Sends a data message; returns whether the channel took it.
     pub fn send_message(&mut self, label: &str, bytes: &[u8], now: Instant) -> bool {
         let Some(id) = self.channels.get(label).copied() else { return false };

@@ -167,3 +167,25 @@ fn the_server_sends_messages_without_a_sender() {
         assert_eq!(packet.participant_identity, "");
     }
 }
+
+#[test]
+fn a_message_on_a_channel_of_another_label_reaches_all_as_a_user_message() {
+    for mode in MODES {
+        let (mut world, [alice, bob, carol]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        for label in ["chat", "_data_track"] {
+            world.clients[alice].publisher.open_channel(label);
+        }
+        world.run_until("the channels are open", |world| {
+            ["chat", "_data_track"].iter().all(|label| world.clients[alice].publisher.channels.contains_key(*label))
+        });
+        send(&mut world, alice, "_data_track", &[0, 0, 0, 8]);
+        send(&mut world, alice, "chat", &[0, 0, 0, 7]);
+        world.run(Duration::from_millis(100));
+        for client in [bob, carol] {
+            assert_eq!(numbers(&mut world, client, "_reliable"), [7], "{mode:?}");
+            let packet = proto::DataPacket::decode(world.receiver(client).messages[0].1.as_slice()).unwrap();
+            assert_eq!(packet.participant_identity, "PA_alice");
+        }
+        assert!(numbers(&mut world, alice, "_reliable").is_empty(), "{mode:?}: not to the sender");
+    }
+}
