@@ -12,9 +12,14 @@ pub struct Fragments {
     max_bytes: usize,
 }
 
-/// The message is too large, or a text that is not UTF-8.
-#[derive(Debug)]
-pub struct InvalidMessage;
+/// Why fragments are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FragmentError {
+    /// It is larger than it may be.
+    TooLarge,
+    /// It is a text, and not UTF-8.
+    NotUtf8,
+}
 
 impl Fragments {
     /// Returns no fragments of a message that may have this size.
@@ -23,7 +28,7 @@ impl Fragments {
     }
 
     /// Adds a fragment, and returns the message if it was the last one.
-    pub fn add(&mut self, item: Item) -> Result<Option<SignalFrame>, InvalidMessage> {
+    pub fn add(&mut self, item: Item) -> Result<Option<SignalFrame>, FragmentError> {
         let (bytes, is_last) = match item {
             Item::FirstText(bytes) => (self.begin(true, bytes), false),
             Item::FirstBinary(bytes) => (self.begin(false, bytes), false),
@@ -31,7 +36,7 @@ impl Fragments {
             Item::Last(bytes) => (bytes, true),
         };
         if self.joined.len() + bytes.len() > self.max_bytes {
-            return Err(InvalidMessage);
+            return Err(FragmentError::TooLarge);
         }
         self.joined.extend_from_slice(&bytes);
         if is_last { self.complete().map(Some) } else { Ok(None) }
@@ -43,10 +48,10 @@ impl Fragments {
         bytes
     }
 
-    fn complete(&mut self) -> Result<SignalFrame, InvalidMessage> {
+    fn complete(&mut self) -> Result<SignalFrame, FragmentError> {
         let joined = std::mem::take(&mut self.joined);
         match self.is_text {
-            true => String::from_utf8(joined).map(SignalFrame::Text).map_err(|_| InvalidMessage),
+            true => String::from_utf8(joined).map(SignalFrame::Text).map_err(|_| FragmentError::NotUtf8),
             false => Ok(SignalFrame::Binary(joined)),
         }
     }
@@ -67,13 +72,13 @@ mod tests {
         fragments.add(Item::FirstText("abcd".into())).unwrap();
         assert_eq!(fragments.add(Item::Last("ef".into())).unwrap(), Some(SignalFrame::Text("abcdef".into())));
         fragments.add(Item::FirstText("abcd".into())).unwrap();
-        assert!(fragments.add(Item::Continue("efg".into())).is_err());
+        assert_eq!(fragments.add(Item::Continue("efg".into())), Err(FragmentError::TooLarge));
     }
 
     #[test]
     fn a_text_that_is_not_utf_8_is_refused() {
         let mut fragments = Fragments::new(6);
         fragments.add(Item::FirstText(Bytes::from_static(&[0xff]))).unwrap();
-        assert!(fragments.add(Item::Last(Bytes::new())).is_err());
+        assert_eq!(fragments.add(Item::Last(Bytes::new())), Err(FragmentError::NotUtf8));
     }
 }

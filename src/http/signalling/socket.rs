@@ -11,7 +11,7 @@ use conclave_media::embedded::{FrameSender, Replies, SignalConnection, SignalFra
 use futures_util::FutureExt;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::fragments::Fragments;
+use super::fragments::{FragmentError, Fragments};
 use crate::http::client_stream::Handling;
 
 /// The largest frame and message of a client, in bytes.
@@ -54,7 +54,7 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
             break;
         }
     }
-    let _ = timeout(WRITE_TIMEOUT, session.close(Some(close_reason(&replies)))).await;
+    let _ = timeout(WRITE_TIMEOUT, session.close(Some(close_reason(end, &replies)))).await;
 }
 
 /// What has ended.
@@ -62,8 +62,19 @@ async fn pass_on(connection: SignalConnection, mut session: Session, mut stream:
 enum End {
     /// The client has closed the websocket: nothing follows.
     Closed,
+    /// A frame or message that is larger than a client may send.
+    TooLarge,
     /// The session, the connection, or a client that does not keep up.
     Other,
+}
+
+impl From<FragmentError> for End {
+    fn from(error: FragmentError) -> Self {
+        match error {
+            FragmentError::TooLarge => Self::TooLarge,
+            FragmentError::NotUtf8 => Self::Other,
+        }
+    }
 }
 
 async fn pass_until_end(
@@ -85,6 +96,7 @@ async fn pass_until_end(
                     let pong = if let Message::Ping(data) = &message { in_time(session.pong(data)).await } else { Ok(()) };
                     incoming.pass(message).await.and(pong)
                 }
+                Some(Err(ProtocolError::Overflow)) => Err(End::TooLarge),
                 Some(Err(_)) | None => Err(End::Other),
             },
             _ = pings.tick() => in_time(session.ping(b"")).await,
@@ -125,7 +137,7 @@ impl Incoming {
             Message::Binary(frame) => SignalFrame::Binary(frame.to_vec()),
             Message::Text(frame) => SignalFrame::Text(frame.to_string()),
             Message::Continuation(item) => {
-                self.fragments.add(item).map_err(|_| End::Other)?.unwrap_or_else(SignalFrame::sign_of_life)
+                self.fragments.add(item).map_err(End::from)?.unwrap_or_else(SignalFrame::sign_of_life)
             }
             Message::Pong(_) | Message::Ping(_) | Message::Nop => SignalFrame::sign_of_life(),
             Message::Close(_) => return Err(End::Closed),
@@ -134,9 +146,10 @@ impl Incoming {
     }
 }
 
-fn close_reason(replies: &Replies) -> CloseReason {
+fn close_reason(end: End, replies: &Replies) -> CloseReason {
     match replies.excess() {
         Some(excess) => CloseReason { code: CloseCode::Policy, description: Some(excess.to_string()) },
+        None if end == End::TooLarge => CloseReason::from(CloseCode::Size),
         None => CloseReason::from(CloseCode::Normal),
     }
 }

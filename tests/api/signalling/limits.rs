@@ -91,6 +91,24 @@ fn a_client_that_sends_more_than_it_may_is_disconnected_with_a_reason_and_counte
 }
 
 #[test]
+fn a_frame_that_is_too_large_closes_the_websocket_and_says_so() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let token = app.token("standup", "alice", "host");
+    let mut client = Client::connect(&app, &format!("/rtc{}", query(&token))).unwrap();
+    // The server may close it before all is written.
+    let _ = client.0.send(Message::binary(vec![0; 3 * 1024 * 1024]));
+    let code = loop {
+        match client.0.read() {
+            Ok(Message::Close(close)) => break close.map(|close| u16::from(close.code)),
+            Ok(_) => {}
+            Err(error) => panic!("a close frame, not {error}"),
+        }
+    };
+    assert_eq!(code, Some(1_009));
+}
+
+#[test]
 fn refusals_over_the_rate_are_sent_after_a_while_one_after_another_and_may_be_read_by_pages() {
     let app = TestApp::start_with_webrtc();
     let address = app.api.trim_start_matches("http://");
