@@ -98,7 +98,10 @@ fn change_of(request: &proto::SignalRequest) -> Option<Change> {
         | Request::SyncState(_)
         | Request::Simulate(_)
         | Request::UpdateMetadata(_)
-        | Request::PublishDataTrackRequest(_) => Some(Change::Other),
+        | Request::PublishDataTrackRequest(_)
+        | Request::UnpublishDataTrackRequest(_)
+        | Request::StoreDataBlobRequest(_)
+        | Request::GetDataBlobRequest(_) => Some(Change::Other),
         _ => None,
     }
 }

@@ -206,6 +206,9 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
     if query.text("publish").is_some_and(|publish| !publish.is_empty()) {
         return Err(JoinError::PublishOnly);
     }
+    if query.text("attributes").is_some_and(|attributes| !attributes.is_empty()) {
+        return Err(JoinError::OwnMetadata);
+    }
     let settings = ConnectionSettings {
         auto_subscribe: query.is_set("auto_subscribe").unwrap_or(true),
         adaptive_stream: query.is_set("adaptive_stream").unwrap_or_default(),
@@ -310,9 +313,11 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_ones_own_is_refused() {
+    fn metadata_and_attributes_of_ones_own_are_refused() {
         let request = JoinRequest { metadata: "{}".into(), ..request() };
         assert_eq!(parse_v1(&query(Compression::None, request.encode_to_vec())).unwrap_err(), JoinError::OwnMetadata);
+        let older = parse(ConnectionMode::Dual, "access_token=jwt&protocol=16&attributes=e30%3D", None);
+        assert_eq!(older.unwrap_err(), JoinError::OwnMetadata, "on the older path too");
     }
 
     #[test]

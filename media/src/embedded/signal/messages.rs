@@ -35,7 +35,8 @@ pub fn room_info(machine: &Machine) -> proto::Room {
     let opened_at = members.opened_at.map_or(0, conclave_model::Timestamp::millis);
     proto::Room {
         sid: members.sid.to_string(),
-        name: machine.name().to_string(),
+        // Without the project: the name that the room has in the API, and a link or a client names.
+        name: machine.name().split().1.to_string(),
         creation_time: opened_at / 1_000,
         creation_time_ms: opened_at,
         num_participants: u32::try_from(members.iter().count()).unwrap_or(u32::MAX),
@@ -81,8 +82,8 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
 
 /// Returns the refusal of a request that carries an id, or of a track that was announced. The request has nothing but what names
 /// it to the client.
-pub fn refusal(request_id: u32, reason: Reason, request: Request) -> Message {
-    let request = Some(request);
+pub fn refusal(request_id: u32, reason: Reason, request: impl Into<Option<Request>>) -> Message {
+    let request = request.into();
     let response =
         proto::RequestResponse { request_id, reason: reason.into(), request, ..proto::RequestResponse::default() };
     Message::RequestResponse(response)

@@ -51,15 +51,23 @@ impl Session {
                 let named = proto::PublishDataTrackRequest { pub_handle: request.pub_handle, ..Default::default() };
                 self.send(messages::refusal(0, Reason::UnsupportedType, Request::PublishDataTrack(named)));
             }
+            signal_request::Message::UnpublishDataTrackRequest(request) => {
+                let named = proto::UnpublishDataTrackRequest { pub_handle: request.pub_handle };
+                self.send(messages::refusal(0, Reason::NotFound, Request::UnpublishDataTrack(named)));
+            }
+            // A response names neither request but by its id.
+            signal_request::Message::StoreDataBlobRequest(request) => {
+                self.send(messages::refusal(request.request_id, Reason::NotAllowed, None));
+            }
+            signal_request::Message::GetDataBlobRequest(request) => {
+                self.send(messages::refusal(request.request_id, Reason::NotAllowed, None));
+            }
             // The server has its own candidates in the descriptions and needs none of the client's; the rest changes nothing.
             signal_request::Message::Trickle(_)
             | signal_request::Message::UpdateLayers(_)
             | signal_request::Message::UpdateAudioTrack(_)
             | signal_request::Message::UpdateVideoTrack(_)
-            | signal_request::Message::UnpublishDataTrackRequest(_)
-            | signal_request::Message::UpdateDataSubscription(_)
-            | signal_request::Message::StoreDataBlobRequest(_)
-            | signal_request::Message::GetDataBlobRequest(_) => {}
+            | signal_request::Message::UpdateDataSubscription(_) => {}
         }
     }
 

@@ -9,7 +9,9 @@ fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
     let sid = world.join("alice", Some("host"));
     let messages = world.take(&sid);
     let [Response::Join(join), Response::RefreshToken(token), ..] = &messages[..] else { panic!("{messages:?}") };
-    assert!(join.room.as_ref().unwrap().sid.starts_with("RM_"));
+    let room = join.room.as_ref().unwrap();
+    assert!(room.sid.starts_with("RM_"));
+    assert_eq!(room.name, world.machine.name().split().1.as_str(), "as in the API, without the project");
     let own = join.participant.as_ref().unwrap();
     assert_eq!((own.identity.as_str(), own.state()), ("alice", proto::participant_info::State::Joined));
     assert!(own.permission.as_ref().unwrap().can_publish);

@@ -1,5 +1,7 @@
 //! What clients are told in between, and what they cannot have.
 
+use proto::request_response::Reason;
+
 use super::*;
 
 #[test]
@@ -38,6 +40,23 @@ fn a_description_that_is_too_large_reaches_no_media_worker() {
             "{refused:?}"
         );
     }
+}
+
+#[test]
+fn requests_for_what_the_server_does_not_have_are_answered_with_their_id() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    world.take_all();
+    world.request(&alice, Request::StoreDataBlobRequest(proto::StoreDataBlobRequest { request_id: 7, blob: None }));
+    let get = proto::GetDataBlobRequest { request_id: 8, ..Default::default() };
+    world.request(&alice, Request::GetDataBlobRequest(get));
+    world.request(&alice, Request::UnpublishDataTrackRequest(proto::UnpublishDataTrackRequest { pub_handle: 9 }));
+    let answers = world.take(&alice).into_iter().map(|message| match message {
+        Response::RequestResponse(response) => (response.request_id, response.reason()),
+        other => panic!("{other:?}"),
+    });
+    let expected = [(7, Reason::NotAllowed), (8, Reason::NotAllowed), (0, Reason::NotFound)];
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
 }
 
 #[test]
