@@ -82,6 +82,7 @@ pub(super) fn accept(
         encryption: request.encryption,
         stream: cut(&request.stream),
         audio_features: request.audio_features.iter().copied().take(16).collect(),
+        packet_trailer_features: request.packet_trailer_features.iter().copied().take(16).collect(),
         codecs: vec![SimulcastCodecInfo {
             mime_type: codec.map_or("", Codec::mime_type).to_owned(),
             cid: cut(&request.cid),
@@ -155,6 +156,14 @@ mod tests {
             assert_eq!(info.layers.iter().map(|layer| layer.width).collect::<Vec<_>>(), [320, 640, 1280]);
             assert_eq!(media.layers.last().map(|layer| layer.quality), Some(Quality::High));
         }
+    }
+
+    #[test]
+    fn what_the_frames_of_a_video_carry_is_told_to_the_subscribers() {
+        let request = AddTrackRequest { packet_trailer_features: vec![1, 2], ..request("vp8") };
+        let what = kind_and_source(request.r#type, request.source).unwrap();
+        let (info, _) = accept(&request, &"TR_VC1".parse().unwrap(), what);
+        assert_eq!(info.packet_trailer_features, [1, 2]);
     }
 
     #[test]
