@@ -106,14 +106,26 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
     }
 }
 
+/// Returns whether a client names codecs for a video of which the server forwards none.
+pub(super) fn names_other_codecs(request: &AddTrackRequest) -> bool {
+    let is_forwarded =
+        |name: &str| Codec::from_mime_type(name).is_some_and(|codec| codec.medium() == TrackMedium::Video);
+    let mut named = named_codecs(request).peekable();
+    request.r#type == i32::from(proto::TrackType::Video) && named.peek().is_some() && !named.any(is_forwarded)
+}
+
+/// Returns the names of the codecs with which a client wants to send a track.
+fn named_codecs(request: &AddTrackRequest) -> impl Iterator<Item = &str> {
+    request.simulcast_codecs.iter().map(|codec| codec.codec.as_str()).filter(|name| !name.is_empty())
+}
+
 /// Returns Opus, or the first codec of video that the client names and the server forwards; VP8 if it names only others. `None`
 /// if it names none: then its offer decides.
 fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium) -> Option<Codec> {
     if medium == TrackMedium::Audio {
         return Some(Codec::Opus);
     }
-    let mut named =
-        request.simulcast_codecs.iter().map(|codec| codec.codec.as_str()).filter(|name| !name.is_empty()).peekable();
+    let mut named = named_codecs(request).peekable();
     named.peek()?;
     let mut forwarded = named.filter_map(Codec::from_mime_type);
     Some(forwarded.find(|codec| codec.medium() == medium).unwrap_or(Codec::Vp8))
@@ -164,6 +176,17 @@ mod tests {
         let what = kind_and_source(request.r#type, request.source).unwrap();
         let (info, _) = accept(&request, &"TR_VC1".parse().unwrap(), what);
         assert_eq!(info.packet_trailer_features, [1, 2]);
+    }
+
+    #[test]
+    fn a_video_of_which_no_named_codec_is_forwarded_is_recognised() {
+        for (named, is_other) in
+            [("vp9", true), ("av1", true), ("opus", true), ("vp8", false), ("H264", false), ("", false)]
+        {
+            assert_eq!(names_other_codecs(&request(named)), is_other, "{named}");
+        }
+        let audio = AddTrackRequest { r#type: proto::TrackType::Audio.into(), ..request("vp9") };
+        assert!(!names_other_codecs(&audio));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(in crate::embedded) enum AnnounceError {
     Queued,
     /// The participant has as many tracks as one may have.
     LimitExceeded,
-    /// The type is neither audio nor video.
+    /// The type is neither audio nor video, or no codec of the track is forwarded.
     UnsupportedType,
 }
 

@@ -13,6 +13,7 @@ use conclave_rtc::ConnectionMode;
 use flate2::read::GzDecoder;
 use livekit_protocol as proto;
 use prost::Message;
+use proto::client_info::Sdk;
 use proto::wrapped_join_request::Compression;
 use proto::{AddTrackRequest, ConnectionSettings, JoinRequest, SessionDescription, SyncState, WrappedJoinRequest};
 use url::form_urlencoded;
@@ -84,7 +85,20 @@ pub struct JoinParameters {
     pub resume: Option<ParticipantSid>,
     /// The client's state, if it comes with the request to resume.
     pub sync_state: Option<SyncState>,
+    /// Whether the client sends a video with the codec that it names, whatever the server answers, and keeps a track that the server
+    /// ends in its list.
+    pub insists_on_codec: bool,
 }
+
+/// The SDKs on LiveKit's Rust core, whose clients insist on their codecs, and their names in the query of the older path.
+const RUST_CORE: [(Sdk, &str); 6] = [
+    (Sdk::Rust, "rust"),
+    (Sdk::Python, "python"),
+    (Sdk::Node, "node"),
+    (Sdk::Cpp, "cpp"),
+    (Sdk::Unity, "unity"),
+    (Sdk::Unreal, "unreal"),
+];
 
 impl fmt::Debug for JoinParameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -199,6 +213,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         offer: request.publisher_offer,
         resume: resumed(request.reconnect, request.participant_sid)?,
         sync_state: request.sync_state,
+        insists_on_codec: RUST_CORE.iter().any(|(sdk, _)| client.sdk == i32::from(*sdk)),
     })
 }
 
@@ -229,6 +244,7 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         offer: None,
         resume: resumed(is_resume, query.text("sid").unwrap_or_default())?,
         sync_state: None,
+        insists_on_codec: query.text("sdk").is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
     })
 }
 
@@ -290,7 +306,11 @@ mod tests {
             assert_eq!((join.protocol, join.client_protocol), (17, 1));
             assert!(join.settings.auto_subscribe && join.resume.is_none());
             assert_eq!(join.offer.unwrap().sdp, "v=0");
+            assert!(!join.insists_on_codec);
         }
+        let client_info = Some(ClientInfo { sdk: Sdk::Rust.into(), ..request().client_info.unwrap() });
+        let of_rust = JoinRequest { client_info, ..request() }.encode_to_vec();
+        assert!(parse_v1(&query(Compression::None, of_rust)).unwrap().insists_on_codec);
         let wrapped = WrappedJoinRequest { compression: 0, join_request: request().encode_to_vec() };
         let unpadded = URL_SAFE_NO_PAD.encode(wrapped.encode_to_vec());
         assert!(parse_v1(&format!("join_request={unpadded}&access_token=jwt")).is_ok());
@@ -329,6 +349,7 @@ mod tests {
         let join = parse("protocol=16&auto_subscribe=0&subscriber_allow_pause=1&reconnect=1&sid=PA_1").unwrap();
         assert!(!join.settings.auto_subscribe && join.settings.subscriber_allow_pause == Some(true));
         assert_eq!(join.resume, Some("PA_1".parse().unwrap()));
+        assert!(!join.insists_on_codec && parse("protocol=16&sdk=python").unwrap().insists_on_codec);
         assert_eq!(parse("protocol=8").unwrap_err(), JoinError::Protocol);
         assert_eq!(parse("protocol=16&publish=1").unwrap_err(), JoinError::PublishOnly);
         assert_eq!(parse("protocol=16&reconnect=1").unwrap_err(), JoinError::Participant);

@@ -90,6 +90,8 @@ pub(super) struct Session {
     is_over: bool,
     /// Whether the client may simulate failures of the server.
     permits_simulations: bool,
+    /// Whether the client sends a video with the codec that it names, whatever the answer.
+    insists_on_codec: bool,
     /// When the websocket of the next resume is closed, in a simulation.
     closed_resume: Option<ClosedResume>,
 }
@@ -113,6 +115,7 @@ impl Session {
             closes_socket: false,
             is_over: false,
             permits_simulations: false,
+            insists_on_codec: false,
             closed_resume: None,
         }
     }
@@ -125,6 +128,7 @@ impl Session {
     /// Answers the join: the room, the client's token, and its transports. Tracks and an offer that came with the join are
     /// handled like requests.
     pub fn start(&mut self, context: &mut Context<'_>, join: &JoinParameters) {
+        self.insists_on_codec = join.insists_on_codec;
         self.add_peer(context, join);
         if let Some(response) = self.join_response(context) {
             self.send(Message::Join(response));

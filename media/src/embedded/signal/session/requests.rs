@@ -12,7 +12,9 @@ use proto::signal_request;
 use proto::signal_response::Message;
 
 use super::{Context, Session};
+use crate::embedded::announcement;
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
+use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::signal::messages;
 
 /// How long a track that a client wants may take to be published.
@@ -88,7 +90,12 @@ impl Session {
 
     /// Admits a track, and answers with its sid or the reason why not.
     pub(super) fn announce(&mut self, context: &mut Context<'_>, request: &proto::AddTrackRequest) {
-        let message = match context.machine.announce_track(&self.sid, request) {
+        let admitted = if self.insists_on_codec && announcement::names_other_codecs(request) {
+            Err(AnnounceError::UnsupportedType)
+        } else {
+            context.machine.announce_track(&self.sid, request)
+        };
+        let message = match admitted {
             Ok(track) => {
                 let cid = request.cid.clone();
                 Message::TrackPublished(proto::TrackPublishedResponse { cid, track: Some(track) })

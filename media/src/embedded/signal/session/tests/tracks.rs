@@ -27,6 +27,25 @@ fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
 }
 
 #[test]
+fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insists_on_them() {
+    let mut world = World::new();
+    let codec = proto::SimulcastCodec { codec: "vp9".to_owned(), ..Default::default() };
+    let vp9 = proto::AddTrackRequest { simulcast_codecs: vec![codec], ..camera() };
+    for (identity, insists_on_codec) in [("alice", true), ("bob", false)] {
+        let parameters = JoinParameters { insists_on_codec, ..parameters(ConnectionMode::Single) };
+        let sid = world.join_with(claims(identity, None), &parameters);
+        world.take_all();
+        world.request(&sid, Request::AddTrack(vp9.clone()));
+        let reason = world.take(&sid).into_iter().find_map(|message| match message {
+            Response::RequestResponse(refused) => Some(refused.reason()),
+            _ => None,
+        });
+        let expected = insists_on_codec.then_some(proto::request_response::Reason::UnsupportedType);
+        assert_eq!(reason, expected, "{identity}");
+    }
+}
+
+#[test]
 fn a_track_that_is_offered_with_other_codecs_is_unpublished_and_can_be_announced_again() {
     let mut world = World::new();
     let alice = world.joined("alice", None);
