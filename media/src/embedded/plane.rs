@@ -84,6 +84,13 @@ impl EmbeddedPlane {
         Self(Arc::new(inner))
     }
 
+    /// Waits for the joins that are being written.
+    async fn await_joins(&self, room: &NamespacedRoom, identity: Option<&Identity>) {
+        if let Some(room) = self.0.rooms.get(room) {
+            room.await_joins(identity).await;
+        }
+    }
+
     /// The state that clones share.
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.0
@@ -234,10 +241,12 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn participants(&self, room: &NamespacedRoom) -> Result<Vec<Participant>, MediaError> {
+        self.await_joins(room, None).await;
         self.0.call_by_port(room, |machine, _| machine.participants())
     }
 
     async fn participant(&self, room: &NamespacedRoom, identity: &Identity) -> Result<Option<Participant>, MediaError> {
+        self.await_joins(room, Some(identity)).await;
         self.0.call_by_port(room, |machine, _| machine.participant(identity))
     }
 
@@ -252,6 +261,7 @@ impl MediaPlane for EmbeddedPlane {
         track: &TrackSid,
         muted: bool,
     ) -> Result<MuteOutcome, MediaError> {
+        self.await_joins(room, Some(identity)).await;
         let result = self.0.call_by_port(room, |machine, now| machine.mute_by_server(identity, track, muted, now))?;
         Ok(match result {
             Ok(track) => MuteOutcome::Done(track),

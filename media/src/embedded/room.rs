@@ -5,15 +5,21 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use conclave_model::NamespacedRoom;
+use conclave_model::{Identity, NamespacedRoom};
 use conclave_rtc::{Command, Event, EventSink, RoomHandle, Workers};
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::common::Common;
 use super::machine::Machine;
 use super::signal::registry::Sessions;
+
+/// How long is waited for a join that is being written.
+const JOIN_WRITTEN: Duration = Duration::from_secs(1);
 
 /// A room of the plane.
 pub(super) struct Room {
@@ -23,6 +29,8 @@ pub(super) struct Room {
     pub sessions: Sessions,
     /// The way to the media worker, as long as that has participants of the room.
     media: Mutex<Option<RoomHandle>>,
+    /// Wakes who waits for the end of a join.
+    joins: Notify,
 }
 
 /// What the lock of a room guards.
@@ -42,7 +50,32 @@ impl Room {
             state: Mutex::new(RoomState { machine, deadline_task: None, is_closed: false }),
             sessions: Sessions::default(),
             media: Mutex::default(),
+            joins: Notify::new(),
         }
+    }
+
+    /// Wakes who waits for joins: one has been completed or aborted.
+    pub fn end_join(&self) {
+        self.joins.notify_waiters();
+    }
+
+    /// Waits until the control plane has written the joins of an identity, or of all, that it is writing now. A client knows that its
+    /// media is connected before that, and what it then asks for is to concern it.
+    pub async fn await_joins(&self, identity: Option<&Identity>) {
+        if !self.lock().machine.is_join_reported(identity) {
+            return;
+        }
+        let written = async {
+            loop {
+                let ended = self.joins.notified();
+                if !self.lock().machine.is_join_reported(identity) {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        // A join that takes longer is not waited for: its participant is absent.
+        let _ = timeout(JOIN_WRITTEN, written).await;
     }
 
     /// The name of the room.

@@ -302,6 +302,7 @@ pub(super) async fn conclude_join(
         Ok(()) => machine.complete_join(&sid, now),
         Err(_) => machine.abort_join(&sid, now),
     });
+    room.end_join();
     accepted
 }
 
@@ -314,9 +315,11 @@ async fn conclude_encoder(
 ) -> Result<IngressState, SandboxError> {
     if let Err(error) = await_join_answer(answers).await {
         inner.call_in(&room, |machine, now| machine.abort_join(&sid, now));
+        room.end_join();
         return Err(error.into());
     }
     let (connected, answers) = inner.call_in(&room, |machine, now| machine.complete_connect(&sid, now));
+    room.end_join();
     let state = connected?;
     await_answers(answers).await?;
     Ok(state)

@@ -37,6 +37,13 @@ impl Machine {
         self.active(sid).ok().map(|participant| participant.participant().clone())
     }
 
+    /// Returns whether the join of a participant, or of any if none is named, is being written by the control plane.
+    pub fn is_join_reported(&self, identity: Option<&Identity>) -> bool {
+        let is_reported = |local: &LocalParticipant| local.is_reported && !local.is_active();
+        let named = |local: &LocalParticipant| identity.is_none_or(|identity| local.identity() == identity);
+        self.members.iter().filter_map(|sid| self.participants.get(sid)).any(|local| named(local) && is_reported(local))
+    }
+
     /// Returns what the sandbox shows of a participant that is active or left recently.
     pub fn active_or_left(&self, sid: &ParticipantSid) -> Result<ShownParticipant, MachineError> {
         self.active(sid).map(ShownParticipant::from).or_else(|error| self.common.left(sid).ok_or(error))

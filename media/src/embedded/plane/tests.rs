@@ -9,6 +9,7 @@ use conclave_model::event::Departure;
 
 use super::*;
 use crate::embedded::machine::tests::{NOW, claims};
+use crate::embedded::sandbox::conclude_join;
 
 /// Finds what hangs.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
@@ -24,9 +25,31 @@ impl ReportSink for Accept {
     }
 }
 
+/// A control plane that accepts nothing before it is told to.
+#[derive(Default)]
+struct Hold(parking_lot::Mutex<Vec<oneshot::Sender<Result<(), ReportError>>>>);
+
+impl Hold {
+    fn accept(&self) {
+        self.0.lock().drain(..).for_each(|answer| answer.send(Ok(())).unwrap());
+    }
+}
+
+impl ReportSink for Hold {
+    fn report(&self, _: Report) -> ReportAnswer {
+        let (sender, answer) = oneshot::channel();
+        self.0.lock().push(sender);
+        answer
+    }
+}
+
 fn plane() -> EmbeddedPlane {
+    plane_with(Arc::new(Accept))
+}
+
+fn plane_with(sink: Arc<dyn ReportSink>) -> EmbeddedPlane {
     let signer = Arc::new(TokenSigner::new("key", &Secret::new("secret")));
-    let mut builder = EmbeddedPlane::builder(Clock::manual(NOW), signer, "ws://localhost", Arc::new(Accept));
+    let mut builder = EmbeddedPlane::builder(Clock::manual(NOW), signer, "ws://localhost", sink);
     builder.has_sandbox = true;
     builder.build()
 }
@@ -62,6 +85,25 @@ impl EmbeddedPlane {
     fn start_egress_in(&self, name: &NamespacedRoom) -> EgressId {
         self.inner().call(name, Machine::start_egress).0.egress_id
     }
+}
+
+#[tokio::test]
+async fn a_participant_whose_join_is_being_written_is_awaited_and_not_absent() {
+    let held = Arc::new(Hold::default());
+    let (plane, name) = (plane_with(held.clone()), room("standup"));
+    let (room, sid, answers) =
+        plane.inner().enter(&name, |machine, now| machine.begin_join(claims(&name, "alice", None), now).unwrap());
+    let concluded = tokio::spawn(conclude_join(Arc::clone(plane.inner()), room, sid, answers));
+    let found = tokio::spawn({
+        let (plane, name) = (plane.clone(), name.clone());
+        async move { plane.participant(&name, &"alice".parse().unwrap()).await }
+    });
+    assert!(plane.participant(&name, &"bob".parse().unwrap()).await.unwrap().is_none(), "others are not awaited");
+    tokio::task::yield_now().await;
+    assert!(!found.is_finished());
+    held.accept();
+    concluded.await.unwrap().unwrap();
+    assert_eq!(found.await.unwrap().unwrap().unwrap().identity.as_str(), "alice");
 }
 
 #[test]
