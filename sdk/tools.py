@@ -45,3 +45,19 @@ def node_modules():
         run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=folder)
         (folder / "installed").touch()
     return folder / "node_modules"
+
+
+# Each with what it is installed from.
+GO_TOOLS = {
+    "oapi-codegen": "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2",
+    "staticcheck": "honnef.co/go/tools/cmd/staticcheck@v0.8.2",
+}
+
+
+def go_tool(name):
+    """Returns the path of a program of GO_TOOLS."""
+    source = GO_TOOLS[name]
+    folder = TARGET / f"go-{name}-{source.rpartition('@')[2]}"
+    if not (folder / name).exists():
+        run(["go", "install", source], env=os.environ | {"GOBIN": str(folder.absolute()), "GOFLAGS": ""})
+    return folder / name

@@ -1,0 +1,152 @@
+// Package conclave is the client of Conclave for servers: every operation of its API, with types. Package webhooks verifies its
+// webhooks.
+package conclave
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Client is a project, by the URL of its server and one of its API keys. It has a method for each operation of the API, and may be
+// used by several goroutines.
+type Client struct {
+	server string
+	apiKey string
+	http   *http.Client
+	retry  RetryPolicy
+}
+
+// Option changes a Client.
+type Option func(*Client)
+
+// WithHTTPClient sets what sends the requests. The default has a timeout of 30 seconds for each attempt.
+func WithHTTPClient(client *http.Client) Option {
+	return func(c *Client) { c.http = client }
+}
+
+// WithRetry sets how often requests are sent again.
+func WithRetry(policy RetryPolicy) Option {
+	return func(c *Client) { c.retry = policy }
+}
+
+// New returns the client of the API at url, such as https://meet.example.org, with an API key, vk_….
+func New(url, apiKey string, options ...Option) *Client {
+	client := &Client{
+		server: strings.TrimRight(url, "/"),
+		apiKey: apiKey,
+		http:   &http.Client{Timeout: 30 * time.Second},
+		retry:  DefaultRetry,
+	}
+	for _, option := range options {
+		option(client)
+	}
+	return client
+}
+
+// Ptr returns a pointer to a value, for a field that may be left out.
+func Ptr[T any](value T) *T { return &value }
+
+type idempotencyKey struct{}
+
+// WithIdempotencyKey gives the calls of a context a key of their own choice, instead of a new one for each call.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, idempotencyKey{}, key)
+}
+
+// The calls that change something and take no Idempotency-Key.
+var withoutKey = regexp.MustCompile(`/v1/(rooms/[^/]+/ingress|codes/[^/]+/exchange)$`)
+
+func takesIdempotencyKey(method, escapedPath string) bool {
+	return method == http.MethodPost && !withoutKey.MatchString(escapedPath)
+}
+
+// send sends a request, again where that is safe, and decodes what is answered into result, unless that is nil.
+func (c *Client) send(req *http.Request, result any) error {
+	req.Header.Set("Authorization", "Bearer "+c.apiKey)
+	if takesIdempotencyKey(req.Method, req.URL.EscapedPath()) {
+		key, given := req.Context().Value(idempotencyKey{}).(string)
+		if !given {
+			key = rand.Text()
+		}
+		// All attempts share it.
+		req.Header.Set("Idempotency-Key", key)
+	}
+	for attempt := 0; ; attempt++ {
+		body, wait, err := c.once(req, attempt)
+		if err != nil {
+			return err
+		}
+		if wait == nil {
+			return decode(body, result)
+		}
+		if err := sleep(req.Context(), *wait); err != nil {
+			return err
+		}
+	}
+}
+
+// once returns the body of a success, or how long to wait before the next attempt, or the error of the call.
+func (c *Client) once(req *http.Request, attempt int) ([]byte, *time.Duration, error) {
+	response, body, err := c.exchange(req)
+	switch {
+	case err != nil && req.Context().Err() != nil:
+		return nil, nil, req.Context().Err()
+	case err != nil:
+		if wait := c.retry.afterFailure(req, attempt); wait != nil {
+			return nil, wait, nil
+		}
+		return nil, nil, &Error{Code: "connection_failed", Message: err.Error(), cause: err}
+	case response.StatusCode < 300:
+		return body, nil, nil
+	}
+	if wait := c.retry.afterResponse(req, attempt, response); wait != nil {
+		return nil, wait, nil
+	}
+	return nil, nil, errorOf(response, body)
+}
+
+func (c *Client) exchange(req *http.Request) (*http.Response, []byte, error) {
+	attempt := req.Clone(req.Context())
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return nil, nil, err
+		}
+		attempt.Body = body
+	}
+	response, err := c.http.Do(attempt)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	return response, body, err
+}
+
+func decode(body []byte, result any) error {
+	if result == nil {
+		return nil
+	}
+	if err := json.Unmarshal(body, result); err != nil {
+		return fmt.Errorf("the response is not what the API describes: %w", err)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

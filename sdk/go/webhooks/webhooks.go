@@ -1,0 +1,230 @@
+// Package webhooks verifies deliveries of Conclave's webhooks, and receives them with net/http.
+package webhooks
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	conclave "example.org/conclave/sdk/go"
+)
+
+// Tolerance is how old a delivery may be, or how far ahead of this machine's clock.
+const Tolerance = 5 * time.Minute
+
+const largestBody = 1 << 20
+
+// Why a delivery is refused; errors.Is tells them apart.
+var (
+	ErrUnsigned         = errors.New("a signature is missing")
+	ErrWrongSignature   = errors.New("the signature is not that of this body and this secret")
+	ErrOutsideTolerance = errors.New("the delivery is too old, or this machine's clock is wrong")
+	ErrMalformed        = errors.New("the body is no event")
+	// ErrUnknownEvent is signed, and from a server that is newer than this package.
+	ErrUnknownEvent = errors.New("there is no such event")
+)
+
+// Option changes how a delivery is verified.
+type Option func(*verifier)
+
+// WithTolerance sets how old a delivery may be, instead of [Tolerance].
+func WithTolerance(tolerance time.Duration) Option {
+	return func(v *verifier) { v.tolerance = tolerance }
+}
+
+// WithAnyAge accepts old deliveries, and those that only have the signature that covers no time.
+func WithAnyAge() Option {
+	return func(v *verifier) { v.anyAge = true }
+}
+
+// WithTime sets the time that the age of a delivery is measured by, instead of the clock.
+func WithTime(now time.Time) Option {
+	return func(v *verifier) { v.now = func() time.Time { return now } }
+}
+
+type verifier struct {
+	tolerance time.Duration
+	anyAge    bool
+	now       func() time.Time
+}
+
+func newVerifier(options []Option) verifier {
+	v := verifier{tolerance: Tolerance, now: time.Now}
+	for _, option := range options {
+		option(&v)
+	}
+	return v
+}
+
+// Verify returns the event of a delivery, if the server that knows the endpoint's secret has sent this very body.
+//
+// Each signature that the delivery has must be right. Only that of Standard Webhooks covers a time, so it must be there unless any
+// age is allowed.
+func Verify(body []byte, header http.Header, secret string, options ...Option) (conclave.Event, error) {
+	v := newVerifier(options)
+	standard, svc := header.Get("webhook-signature"), header.Get("X-Svc-Signature")
+	hasStandard, hasSvc := has(header, "webhook-signature"), has(header, "X-Svc-Signature")
+	if !hasStandard && (!hasSvc || !v.anyAge) {
+		return nil, ErrUnsigned
+	}
+	if hasStandard && !isStandardSignature(standard, header, body, secret) {
+		return nil, ErrWrongSignature
+	}
+	if hasSvc && !hmac.Equal([]byte(svc), []byte("sha256="+hex.EncodeToString(sign([]byte(secret), body)))) {
+		return nil, ErrWrongSignature
+	}
+	if !v.anyAge && !v.isRecent(header.Get("webhook-timestamp")) {
+		return nil, ErrOutsideTolerance
+	}
+	return Parse(body)
+}
+
+// Parse returns the event in a body, without any verification: for bodies from a delivery log or a queue of your own.
+func Parse(body []byte) (conclave.Event, error) {
+	var head struct {
+		Type       string
+		ProjectID  string `json:"project_id"`
+		OccurredAt string `json:"occurred_at"`
+	}
+	if err := json.Unmarshal(body, &head); err != nil || head.Type == "" || head.ProjectID == "" || head.OccurredAt == "" {
+		return nil, ErrMalformed
+	}
+	event := newEvent(head.Type)
+	if event == nil {
+		return nil, fmt.Errorf("%w: %s", ErrUnknownEvent, head.Type)
+	}
+	if err := json.Unmarshal(body, event); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return event, nil
+}
+
+func newEvent(name string) conclave.Event {
+	switch name {
+	case "room.started":
+		return &conclave.RoomStartedEvent{}
+	case "room.finished":
+		return &conclave.RoomFinishedEvent{}
+	case "participant.joined":
+		return &conclave.ParticipantJoinedEvent{}
+	case "participant.left":
+		return &conclave.ParticipantLeftEvent{}
+	case "participant.connection_aborted":
+		return &conclave.ParticipantConnectionAbortedEvent{}
+	case "participant.role_changed":
+		return &conclave.ParticipantRoleChangedEvent{}
+	case "participant.publish_limit_exceeded":
+		return &conclave.ParticipantPublishLimitExceededEvent{}
+	case "participant.publish_limit_cleared":
+		return &conclave.ParticipantPublishLimitClearedEvent{}
+	case "track.published":
+		return &conclave.TrackPublishedEvent{}
+	case "track.unpublished":
+		return &conclave.TrackUnpublishedEvent{}
+	case "recording.started":
+		return &conclave.RecordingStartedEvent{}
+	case "recording.updated":
+		return &conclave.RecordingUpdatedEvent{}
+	case "recording.ended":
+		return &conclave.RecordingEndedEvent{}
+	case "recording.failed":
+		return &conclave.RecordingFailedEvent{}
+	case "broadcast.started":
+		return &conclave.BroadcastStartedEvent{}
+	case "broadcast.updated":
+		return &conclave.BroadcastUpdatedEvent{}
+	case "broadcast.ended":
+		return &conclave.BroadcastEndedEvent{}
+	case "broadcast.failed":
+		return &conclave.BroadcastFailedEvent{}
+	case "ingress.started":
+		return &conclave.IngressStartedEvent{}
+	case "ingress.ended":
+		return &conclave.IngressEndedEvent{}
+	}
+	return nil
+}
+
+func has(header http.Header, name string) bool { return len(header.Values(name)) > 0 }
+
+func isStandardSignature(given string, header http.Header, body []byte, secret string) bool {
+	signed := fmt.Sprintf("%s.%s.%s", header.Get("webhook-id"), header.Get("webhook-timestamp"), body)
+	expected := []byte("v1," + base64.StdEncoding.EncodeToString(sign(standardKey(secret), []byte(signed))))
+	// There may be several, separated by spaces.
+	return slices.ContainsFunc(strings.Fields(given), func(signature string) bool {
+		return hmac.Equal([]byte(signature), expected)
+	})
+}
+
+// standardKey returns the bytes behind whsec_; the key of a secret in another format is its text.
+func standardKey(secret string) []byte {
+	if encoded, found := strings.CutPrefix(secret, "whsec_"); found {
+		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil {
+			return key
+		}
+	}
+	return []byte(secret)
+}
+
+func sign(key, message []byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write(message)
+	return mac.Sum(nil)
+}
+
+func (v verifier) isRecent(timestamp string) bool {
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
+	return err == nil && v.now().Sub(time.Unix(seconds, 0)).Abs() <= v.tolerance
+}
+
+// Handler returns a handler that verifies deliveries, and hands each event, with its delivery's id, to handle.
+//
+// It accepts a delivery once handle has returned. If handle returns an error, the delivery fails, and the server sends it again.
+// The id is the same for each attempt, so handle can tell what it has seen.
+func Handler(secret string, handle func(ctx context.Context, event conclave.Event, deliveryID string) error, options ...Option) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestBody))
+		if err != nil {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		event, err := Verify(body, r.Header, secret, options...)
+		if err != nil {
+			w.WriteHeader(StatusOf(err))
+			return
+		}
+		if err := handle(r.Context(), event, r.Header.Get("webhook-id")); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// StatusOf returns the status to answer a delivery with that [Verify] has refused. An event that is not known is accepted: the
+// server would send it again, to no avail.
+func StatusOf(err error) int {
+	switch {
+	case errors.Is(err, ErrUnknownEvent):
+		return http.StatusNoContent
+	case errors.Is(err, ErrMalformed):
+		return http.StatusBadRequest
+	default:
+		return http.StatusUnauthorized
+	}
+}
