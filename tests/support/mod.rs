@@ -414,7 +414,11 @@ pub fn create_schema(url: &str) {
         readers: 1,
         metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
     };
-    run_in_system(async { Ok(Store::open(options)?.close()) }).expect("the schema is created");
+    let created = run_in_system(async {
+        Store::open(options)?.close();
+        Ok(())
+    });
+    created.expect("the schema is created");
 }
 
 /// Waits until `holds`, for [`WAIT_LIMIT`] at most.
