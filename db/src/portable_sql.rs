@@ -10,7 +10,7 @@ const ALL_PROJECTS: [&str; 2] = ["heartbeat.rs", "housekeeping.rs"];
 const FORBIDDEN: [&str; 6] = ["INSERT OR ", "REPLACE INTO", "last_insert_rowid", "ifnull(", "datetime(", " GLOB "];
 
 /// The string literals of a Rust source that hold an SQL statement, with their white space collapsed.
-fn statements(source: &str) -> Vec<String> {
+pub(crate) fn statements(source: &str) -> Vec<String> {
     let code: String =
         source.lines().filter(|line| !line.trim_start().starts_with("//")).map(|l| l.to_owned() + "\n").collect();
     let literals = code.split('"').skip(1).step_by(2);
@@ -20,7 +20,8 @@ fn statements(source: &str) -> Vec<String> {
     collapsed.filter(|text| starts.iter().any(|start| text.starts_with(start))).collect()
 }
 
-fn sources() -> Vec<(String, String)> {
+/// The files of this crate's root, which have the records, and their names.
+pub(crate) fn sources() -> Vec<(String, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let files = fs::read_dir(src).unwrap().map(|entry| entry.unwrap().path());
     let rust = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));

@@ -9,6 +9,8 @@ pub mod lease;
 mod link;
 pub(crate) mod migrate;
 mod readers;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::thread;

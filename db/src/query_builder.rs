@@ -69,6 +69,10 @@ impl<'a> QueryBuilder<'a> {
     #[cfg(test)]
     pub(crate) fn plan(self, sql: Sql<'_>) -> Vec<String> {
         let (text, args) = self.window(PageRequest { limit: 1, offset: 0 });
-        sql.many(&format!("EXPLAIN QUERY PLAN {text}"), &args, |row| row.get("detail")).unwrap()
+        let (explain, column) = match sql {
+            Sql::Sqlite(_) => ("EXPLAIN QUERY PLAN", "detail"),
+            Sql::Postgres(_) => ("EXPLAIN", "QUERY PLAN"),
+        };
+        sql.many(&format!("{explain} {text}"), &args, |row| row.get(column)).unwrap()
     }
 }

@@ -139,6 +139,17 @@ impl Session {
         self.waits.get()
     }
 
+    /// Checks that a text prepares, with types of parameters that can be bound and of columns that can be read.
+    #[cfg(test)]
+    pub(crate) fn check_types(&self, text: &str) -> Result<(), StoreError> {
+        let statement = self.prepare(text)?;
+        let columns = statement.columns().iter().map(tokio_postgres::Column::type_);
+        match statement.params().iter().chain(columns).find(|of| !super::value::is_read(of)) {
+            Some(other) => Err(StoreError::Fault(format!("the type {other}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Reads the rows of a query, and waits for the errors of what was sent before.
     pub(crate) fn query(&self, text: &str, args: &[Value<'_>]) -> Result<Vec<Row>, StoreError> {
         let query = self.start_query(text, args)?;
@@ -175,7 +186,8 @@ impl Session {
             let held = client.execute(&statement, &parameters).await;
             let is_over = held.as_ref().is_err_and(|error| error.code() == Some(&SqlState::DIVISION_BY_ZERO));
             fenced.fetch_or(is_over, Ordering::Relaxed);
-            held.map(drop).map_err(|error| store_error(&error))
+            let taken_over = || StoreError::Unavailable("another server has taken over".into());
+            held.map(drop).map_err(|error| if is_over { taken_over() } else { store_error(&error) })
         })
     }
 

@@ -1,0 +1,59 @@
+//! The epoch of a server: once another has taken over, nothing is written in the old one.
+
+use std::time::Duration;
+
+use conclave_db::StoreError;
+use tokio::time::timeout;
+
+use super::support::{create_project, create_room, new_room};
+use super::{cluster, open};
+
+/// Far longer than needed on a busy machine.
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+#[actix::test]
+async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let old = open(&database, cluster.address(), Some(0)).store;
+    let project = create_project(&old).await;
+    create_room(&old, new_room(&project, "before"), None).await.unwrap();
+    database.run("UPDATE leadership SET epoch = epoch + 1");
+    let refused = create_room(&old, new_room(&project, "after"), None).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    timeout(WAIT_LIMIT, old.writer_ended()).await.expect("the writer ends");
+    // A job whose statements are all sent together, and one of no project, which has another lane.
+    assert!(old.record_heartbeat().await.is_err());
+    assert_eq!(database.run("SELECT string_agg(name, ' ') FROM rooms").trim(), "before");
+    assert_eq!(database.run("SELECT count(*) FROM heartbeat").trim(), "0");
+    let new = open(&database, cluster.address(), Some(1)).store;
+    create_room(&new, new_room(&project, "after"), None).await.unwrap();
+}
+
+#[actix::test]
+async fn a_takeover_waits_for_the_transactions_of_the_old_epoch() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let old = open(&database, cluster.address(), Some(0)).store;
+    let project = create_project(&old).await;
+    // The job has the epoch when it waits for the table.
+    let lock = database.lock("rooms");
+    let writing = tokio::spawn({
+        let (old, room) = (old.clone(), new_room(&project, "during"));
+        async move { create_room(&old, room, None).await }
+    });
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    timeout(WAIT_LIMIT, async {
+        while database.run(waits).trim() == "0" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("the job waits for the table");
+    let free = "SELECT count(*) FROM (SELECT 1 FROM leadership WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free";
+    assert_eq!(database.run(free).trim(), "0", "another server could take over");
+    drop(lock);
+    let room = writing.await.unwrap();
+    assert!(room.is_ok(), "{room:?}");
+    assert_eq!(database.run(free).trim(), "1");
+}
