@@ -39,8 +39,8 @@ RECORDING = {"egress_id": "EgressId", "recording_status": "EgressStatus"}
 BROADCAST = {"egress_id": "EgressId", "broadcast_status": "EgressStatus"}
 INGRESS = {"ingress_id": "IngressId", "ingress_status": "IngressStatus", "participant_identity": "Identity"}
 
-# Each event: when it is sent, and the fields that it has besides those of all. A name with `?` is that of an optional field. Compared
-# with docs/webhooks.md by `sdk/generate --check`.
+# Each event: when it is sent, and the fields that it has besides those of all. A name with `?` is that of an optional field.
+# Compared with docs/webhooks.md by `sdk/generate --check`.
 EVENTS = {
     "room.started": ("The first participant has joined.", {}),
     "room.finished": ("The room has ended, and all its sessions are closed.", {}),

@@ -4,6 +4,7 @@ They are installed once, in `target/sdk`, with everything that the checks need.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import venv
@@ -15,12 +16,29 @@ SDK = ROOT / "sdk"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "sdk"
 
 
+# The oldest program of each language that the tools here run on.
+NEEDED = {"node": (20, 19), "go": (1, 26)}
+
+
 def run(command, **options):
     """Runs a command, and returns its output. Raises RuntimeError with it if the command fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
     return done.stdout
+
+
+def missing(language):
+    """Says what a language needs and this machine has not; returns nothing if everything is there."""
+    program = {"typescript": "node", "go": "go"}.get(language)
+    if program is None:
+        return None
+    oldest = ".".join(map(str, NEEDED[program]))
+    if not shutil.which(program) or (program == "node" and not shutil.which("npm")):
+        return f"{program} {oldest} or newer is not installed"
+    version = run([program, "version" if program == "go" else "--version"])
+    found = tuple(int(part) for part in re.search(r"(\d+)\.(\d+)", version).groups())
+    return None if found >= NEEDED[program] else f"{program} is older than {oldest}"
 
 
 def python_tools():

@@ -1,5 +1,6 @@
 //! The documents are right: the files, tests, headings, settings, commands, operations and events that they name exist, and their
-//! examples work. Every page of `docs/` and every document beside `README.md` is checked. `tests/guide.rs` runs the tutorial.
+//! examples work. Every page of `docs/`, every document beside `README.md` and those of the SDKs are checked. `tests/guide.rs` runs the
+//! tutorial, `scripts/check-sdks` the examples of the SDKs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -37,10 +38,10 @@ impl Document {
     }
 }
 
-/// All documents: those in the workspace's folder, and those in `docs/` and below it.
+/// All documents: those in the workspace's folder, and those below `docs/` and `sdk/`.
 fn documents() -> Vec<Document> {
     let mut names = markdown_in(root());
-    names.extend(markdown_below(&root().join("docs")));
+    names.extend(["docs", "sdk"].iter().flat_map(|folder| markdown_below(&root().join(folder))));
     assert!(names.len() > 12, "{names:?}");
     names.iter().map(|path| Document::read(path.strip_prefix(root()).unwrap().to_str().unwrap())).collect()
 }
