@@ -381,7 +381,7 @@ impl Drop for TestApp {
 
 fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot::Receiver<()>) {
     let run = run_in_system(async {
-        let server = Server::start(options).await?;
+        let server = Box::pin(Server::start(options)).await?;
         let dev = server.dev.as_ref().expect("a development server has a key");
         let ready = Ready {
             api: server.api_url.clone(),

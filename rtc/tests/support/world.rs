@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use conclave_model::NamespacedRoom;
 use conclave_rtc::machine::Worker;
