@@ -79,7 +79,8 @@ impl StartingServer {
     pub async fn wait_until_active(&mut self) -> Result<(), CliError> {
         let Some((lease, view)) = self.lease.clone() else { return Ok(()) };
         self.serve_standby(view)?;
-        log::info!("waiting for the lease of the database");
+        let (api, admin) = (self.urls.http.as_str(), format!("http://{}", self.bound.admin));
+        log::info!(api = api, admin = admin.as_str(); "waiting for the lease of the database");
         let waiting = tokio::spawn(log_obstacles(lease.clone()));
         let epoch = lease.active().await;
         waiting.abort();

@@ -17,6 +17,8 @@ use crate::support::{Request, WAIT_LIMIT, create_schema};
 pub struct Deployment {
     dir: tempfile::TempDir,
     records: Records,
+    /// The url of a database that it shares with other deployments.
+    shared: Option<String>,
     environment: Vec<(&'static str, String)>,
     /// The commands of the shell that becomes the program, if it needs any.
     setup: Option<String>,
@@ -43,7 +45,21 @@ impl Deployment {
         ];
         let dir = tempfile::tempdir().unwrap();
         let records = Records::create(dir.path().join("data/conclave.db"), create_schema);
-        Self { dir, records, environment, setup: None }
+        Self { dir, records, shared: None, environment, setup: None }
+    }
+
+    /// Puts the records into a database that other deployments use, too.
+    pub fn sharing(mut self, url: String) -> Self {
+        self.shared = Some(url);
+        self
+    }
+
+    /// Copies the keys of another deployment, as servers of one database need them.
+    pub fn copy_keys(&self, of: &Self) {
+        std::fs::create_dir_all(self.data()).unwrap();
+        for name in ["encryption.key", "media.key"] {
+            std::fs::copy(of.data().join(name), self.data().join(name)).unwrap();
+        }
     }
 
     /// Adds an environment variable.
@@ -79,7 +95,7 @@ impl Deployment {
 
     /// Returns the environment variable that names the records, if they are not in the data directory.
     pub fn url(&self) -> Option<(&'static str, String)> {
-        self.records.url().map(|url| ("CONCLAVE_DATABASE__URL", url))
+        self.shared.clone().or_else(|| self.records.url()).map(|url| ("CONCLAVE_DATABASE__URL", url))
     }
 
     pub fn data(&self) -> PathBuf {
@@ -102,6 +118,15 @@ impl Deployment {
 
     /// The same, with an environment variable that this start has and the next one has not.
     pub fn start_with(&self, variable: Option<(&str, &str)>) -> Running {
+        self.spawn_with(variable).ready(self)
+    }
+
+    /// Starts `conclave dev`, which may have to wait for another server.
+    pub fn spawn(&self) -> Starting {
+        self.spawn_with(None)
+    }
+
+    fn spawn_with(&self, variable: Option<(&str, &str)>) -> Starting {
         let log: File = OpenOptions::new().create(true).append(true).open(self.log_file()).unwrap();
         let mut child = self
             .program()
@@ -124,11 +149,37 @@ impl Deployment {
             let read = stdout.read_line(&mut line);
             let _ = sender.send((read.map(|_| line), stdout));
         });
-        let (line, stdout) = receiver.recv_timeout(WAIT_LIMIT).expect("a ready line");
-        let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", self.log()));
+        Starting { child: Some(child), first_line: receiver }
+    }
+}
+
+/// A server process that has not printed its ready line. It is killed when dropped.
+pub struct Starting {
+    child: Option<Child>,
+    first_line: mpsc::Receiver<FirstLine>,
+}
+
+/// The first line on stdout, and the rest.
+type FirstLine = (std::io::Result<String>, BufReader<std::process::ChildStdout>);
+
+impl Starting {
+    /// Waits for the ready line.
+    pub fn ready(mut self, deployment: &Deployment) -> Running {
+        let (line, stdout) = self.first_line.recv_timeout(WAIT_LIMIT).expect("a ready line");
+        let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", deployment.log()));
         assert_eq!(ready["ready"], true);
         let text = |field: &str| ready[field].as_str().unwrap().to_owned();
+        let child = self.child.take().unwrap();
         Running { child, stdout: Some(stdout), api: text("api"), admin: text("admin"), key: text("api_key") }
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

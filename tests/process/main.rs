@@ -13,3 +13,4 @@ mod faults;
 mod kills;
 mod secrets;
 mod signals;
+mod standby;

@@ -1,0 +1,174 @@
+//! Two servers on one database of PostgreSQL: one is active, the other waits and takes over.
+
+use std::process::Command;
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use test_postgres::{Cluster, Proxy};
+
+use crate::deployment::{Deployment, Running};
+use crate::support::{Request, eventually};
+
+/// Where a server that waits is reached, as its log says.
+struct Waiting {
+    api: String,
+    admin: String,
+}
+
+impl Waiting {
+    fn of(deployment: &Deployment) -> Self {
+        until(|| {
+            let log = deployment.log();
+            let line = log.lines().rev().find(|line| line.contains("waiting for the lease"))?.to_owned();
+            let value = |name: &str| {
+                let rest = line.split(&format!("{name}=")).nth(1)?;
+                Some(rest.split_whitespace().next()?.trim_matches('"').to_owned())
+            };
+            Some(Self { api: value("api")?, admin: value("admin")? })
+        })
+    }
+
+    fn readiness(&self) -> Value {
+        Request::new("GET", format!("{}/readyz", self.admin)).send().expect(503)
+    }
+
+    fn until_status(&self, status: &str) -> Value {
+        until(|| Some(self.readiness()).filter(|ready| ready["status"] == status))
+    }
+}
+
+/// Waits until something is found.
+fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    eventually(|| {
+        found = find();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
+fn has_room(running: &Running, name: &str) -> bool {
+    let rooms = running.get("/v1/rooms").send().expect(200);
+    rooms["rooms"].as_array().unwrap().iter().any(|room| room["name"] == name)
+}
+
+fn signal(running: &Running, signal: Signal) {
+    kill_process(running.pid(), signal).unwrap();
+}
+
+#[test]
+fn a_second_server_is_alive_and_not_ready_and_takes_over_at_once_after_a_stop() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let first = Deployment::new().sharing(database.url());
+    let mut active = first.start();
+    active.room("kept", 600);
+    let second = Deployment::new().sharing(format!("{}?application_name=second", database.url()));
+    second.copy_keys(&first);
+    let starting = second.spawn();
+    let waiting = Waiting::of(&second);
+
+    let ready = waiting.until_status("standby");
+    assert_eq!(ready, json!({"ready": false, "status": "standby", "parts": {"database": "ok", "lease": "standby"}}));
+    for listener in [&waiting.api, &waiting.admin] {
+        assert_eq!(Request::new("GET", format!("{listener}/healthz")).send().expect(200), json!({"ok": true}));
+    }
+    let refused = Request::new("GET", format!("{}/v1/rooms", waiting.api)).bearer(&active.key).send();
+    assert_eq!(refused.headers["retry-after"], "1");
+    refused.expect_error(503, "database_unavailable", None);
+    let metrics = Request::new("GET", format!("{}/metrics", waiting.admin)).send().text();
+    assert!(metrics.contains("\nconclave_lease_active 0\n"), "{metrics}");
+    let sessions = database.run("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'second'");
+    assert_eq!(sessions.trim(), "1", "a standby has one session");
+    let metrics = active.admin("GET", "/metrics").send().text();
+    assert!(metrics.contains("\nconclave_lease_active 1\n") && metrics.contains("\nconclave_lease_epoch 1\n"));
+    assert_eq!(active.admin("GET", "/debug/lease").send().expect(200)["status"], "active");
+
+    assert_eq!(active.terminate(), Some(0), "{}", first.log());
+    let active = starting.ready(&second);
+    assert!(has_room(&active, "kept"));
+    active.room("later", 600);
+    assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2");
+}
+
+#[test]
+fn a_server_that_is_killed_is_replaced() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let first = Deployment::new().sharing(database.url());
+    let active = first.start();
+    let second = Deployment::new().sharing(database.url());
+    second.copy_keys(&first);
+    let starting = second.spawn();
+    Waiting::of(&second).until_status("standby");
+    active.room("kept", 600);
+    active.kill();
+    let active = starting.ready(&second);
+    assert!(has_room(&active, "kept"));
+}
+
+#[test]
+fn a_server_that_stood_still_ends_and_writes_nothing_more() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let first = Deployment::new().sharing(database.url());
+    let mut stopped = first.start();
+    let second = Deployment::new().sharing(database.url());
+    second.copy_keys(&first);
+    let starting = second.spawn();
+    Waiting::of(&second).until_status("standby");
+    signal(&stopped, Signal::STOP);
+    // Waits in the socket until the process goes on.
+    let (api, key) = (stopped.api.clone(), stopped.key.clone());
+    let late = std::thread::spawn(move || {
+        let body = r#"{"name":"late"}"#;
+        let url = format!("{api}/v1/rooms");
+        let curl = ["-s", "-X", "POST", "-H", "Content-Type: application/json", "-d", body, "-H"];
+        Command::new("curl").args(curl).arg(format!("Authorization: Bearer {key}")).arg(url).output()
+    });
+    let active = starting.ready(&second);
+    signal(&stopped, Signal::CONT);
+    assert_eq!(stopped.wait_for_exit(), Some(1), "{}", first.log());
+    assert!(first.log().contains("another server"), "{}", first.log());
+    let _ = late.join().unwrap();
+    active.room("later", 600);
+    assert!(!has_room(&active, "late"));
+}
+
+#[test]
+fn a_server_whose_link_to_the_database_is_cut_is_replaced_and_ends_when_it_is_back() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let proxy = Proxy::start(cluster.address());
+    let first = Deployment::new().sharing(database.url_at(proxy.address()));
+    let mut cut = first.start();
+    let second = Deployment::new().sharing(database.url());
+    second.copy_keys(&first);
+    let starting = second.spawn();
+    Waiting::of(&second).until_status("standby");
+    proxy.refuse();
+    let active = starting.ready(&second);
+    cut.post("/v1/rooms").json(json!({"name": "late"})).send().expect_error(503, "database_unavailable", None);
+    assert_eq!(cut.admin("GET", "/debug/lease").send().expect(200)["status"], "unconfirmed");
+    proxy.accept();
+    assert_eq!(cut.wait_for_exit(), Some(1), "{}", first.log());
+    assert!(!has_room(&active, "late"));
+}
+
+#[test]
+fn a_server_with_other_keys_never_takes_over() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let first = Deployment::new().sharing(database.url());
+    let mut active = first.start();
+    let other = Deployment::new().sharing(database.url());
+    let _other = other.spawn();
+    let waiting = Waiting::of(&other);
+    let refused = waiting.until_status("wrong_keys");
+    assert!(refused["obstacle"].as_str().unwrap().contains("copy encryption.key"), "{refused}");
+    assert_eq!(active.terminate(), Some(0), "{}", first.log());
+    let again = first.start();
+    assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2", "nobody was between");
+    assert_eq!(waiting.readiness()["status"], "wrong_keys");
+    drop(again);
+}
