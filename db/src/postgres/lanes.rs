@@ -159,6 +159,7 @@ impl Lane {
 
     fn observe(&self, took: Duration) {
         let StoreMetrics { writes_waiting, batch, commit, .. } = &self.shared.metrics;
+        log::trace!("a transaction has ended");
         writes_waiting.dec();
         batch.observe(1.0);
         commit.observe(took.as_secs_f64());

@@ -147,6 +147,7 @@ impl Threads {
             // The caller may have stopped waiting.
             let _ = reply.send(result.unwrap_or_else(|_| Err(StoreError::Fault("a read panicked".into()))));
         });
+        log::trace!("a read is handed to a thread");
         self.waiting.inc();
         if self.queue.send(job).is_err() {
             self.waiting.dec();

@@ -51,7 +51,7 @@ fn while_the_database_server_is_away_requests_are_503_calls_go_on_and_all_is_as_
         app.advance(Duration::from_secs(1));
         app.admin("GET", "/readyz").send().status == 503
     });
-    assert_eq!(app.view(&alice)["identity"], "alice");
+    assert_eq!(app.view(&alice)["participant"]["state"], "active");
     proxy.accept();
     eventually(|| create(&app, "e").send().status == 201);
     eventually(|| app.get("/v1/rooms").send().status == 200);
