@@ -38,6 +38,9 @@ const MARK: &str = "WITH marked AS (UPDATE lanes SET job = ?3 WHERE lane = ?1 AN
      SELECT 1 / count(*) FROM marked";
 const SET_ROW: &str =
     "INSERT INTO lanes (lane, job) VALUES (?1, ?2) ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
+const SET_ROW_IN_EPOCH: &str = "INSERT INTO lanes (lane, job)
+     SELECT ?1, ?2 FROM leadership WHERE id = 1 AND epoch = ?3 FOR SHARE
+     ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
 const READ_ROW: &str = "SELECT job FROM lanes WHERE lane = ?1 FOR UPDATE";
 const DELETE_ROW: &str = "DELETE FROM lanes WHERE lane = ?1";
 
@@ -79,12 +82,11 @@ enum End {
 impl Transaction<'_> {
     fn run(&self, work: &mut dyn Work, shared: &Shared) -> End {
         if let Err(error) = begin(self.session, self.epoch) {
-            return End::RolledBack(error);
+            return self.undo(error);
         }
         #[cfg(feature = "faults")]
         if let Err(error) = super::faults::reach(self.session, "batch begun") {
-            let _ = self.session.roll_back();
-            return End::RolledBack(error);
+            return self.undo(error);
         }
         let mut tx = Tx::new(Sql::Postgres(self.session), shared.clock.now(), &shared.vault);
         if work.run(&mut tx) == JobOutcome::Rollback {
@@ -95,13 +97,29 @@ impl Transaction<'_> {
         let mark = args![self.row, self.last, self.job];
         let marked = tx.rooms.write(tx.sql).and_then(|()| self.session.put(MARK, mark));
         if let Err(error) = marked {
-            let _ = self.session.roll_back();
-            return End::RolledBack(error);
+            return self.undo(error);
         }
         match self.session.commit() {
             Ok(()) => End::Committed(tx.events),
             Err(CommitError::RolledBack(error)) => End::RolledBack(error),
             Err(CommitError::InDoubt(error)) => End::InDoubt(tx.events, error),
+        }
+    }
+
+    fn undo(&self, error: StoreError) -> End {
+        // If this fails, the connection has ended, and the transaction with it.
+        let _ = self.session.roll_back();
+        End::RolledBack(error)
+    }
+}
+
+/// Commits what was written, or undoes it if it was not. The next transaction must not begin inside this one.
+fn commit_or_undo(session: &Session, written: Result<(), StoreError>) -> Result<(), StoreError> {
+    match written {
+        Ok(()) => session.commit().map_err(CommitError::cause),
+        Err(error) => {
+            let _ = session.roll_back();
+            Err(error)
         }
     }
 }
@@ -187,7 +205,11 @@ impl Lane {
                 Ok(events)
             }
             End::Refused => Ok(Vec::new()),
-            End::RolledBack(error) => Err(error),
+            End::RolledBack(error) => {
+                // It may have been the mark: the row is written anew.
+                self.last = None;
+                Err(error)
+            }
             End::InDoubt(events, error) => {
                 log::warn!("the connection ended during a commit, and the lane finds out whether it is done: {error}");
                 self.resolve(job, jobs).and_then(|is_done| if is_done { Ok(events) } else { Err(error) })
@@ -195,10 +217,18 @@ impl Lane {
         }
     }
 
-    /// Writes the row of the lane.
+    /// Writes the row of the lane, in a server's epoch: later it is the row of a lane of another server.
     fn write_row(&mut self) -> Result<Uuid, StoreError> {
-        let job = Uuid::now_v7();
-        self.link.session()?.change(SET_ROW, args![self.row, job])?;
+        let (row, job) = (self.row, Uuid::now_v7());
+        let session = self.link.session()?;
+        let written = match self.epoch {
+            Some(epoch) => session.change(SET_ROW_IN_EPOCH, args![row, job, epoch])?,
+            None => session.change(SET_ROW, args![row, job])?,
+        };
+        self.is_over = written == 0;
+        if self.is_over {
+            return Err(StoreError::Unavailable("another server has taken over".into()));
+        }
         self.last = Some(job);
         Ok(job)
     }
@@ -228,17 +258,14 @@ impl Lane {
     fn read_row(&mut self, job: Uuid) -> Result<bool, StoreError> {
         let (row, other) = (self.row, Uuid::now_v7());
         let session = self.link.session()?;
-        begin(session, self.epoch)?;
-        let found = Sql::Postgres(session).one(READ_ROW, args![row], |row| row.get::<Uuid>("job"));
+        let read = || Sql::Postgres(session).one(READ_ROW, args![row], |row| row.get::<Uuid>("job"));
+        let found = begin(session, self.epoch).and_then(|()| read());
         self.is_over = session.was_fenced();
-        if found? == Some(job) {
-            self.last = Some(job);
-            return session.roll_back().map(|()| true);
-        }
-        session.put(SET_ROW, args![row, other])?;
-        session.commit().map_err(CommitError::cause)?;
-        self.last = Some(other);
-        Ok(false)
+        let last = if matches!(found, Ok(Some(found)) if found == job) { job } else { other };
+        let written = found.and_then(|_| session.put(SET_ROW, args![row, last]));
+        commit_or_undo(session, written)?;
+        self.last = Some(last);
+        Ok(last == job)
     }
 
     /// Deletes the row of a command, which has the number of nobody else.

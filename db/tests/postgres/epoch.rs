@@ -31,6 +31,30 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
 }
 
 #[actix::test]
+async fn a_server_that_wakes_up_after_a_takeover_disturbs_no_lane_of_the_new_one() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    // It has written by none of its lanes.
+    let old = open(&database, cluster.address(), Some(0)).store;
+    database.run("UPDATE leadership SET epoch = epoch + 1");
+    let new = open(&database, cluster.address(), Some(1)).store;
+    let mut projects = Vec::new();
+    for _ in 0..8 {
+        projects.push(create_project(&new).await);
+    }
+    for project in &projects {
+        create_room(&new, new_room(project, "first"), None).await.unwrap();
+    }
+    for project in &projects {
+        let refused = create_room(&old, new_room(project, "late"), None).await;
+        assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    }
+    for project in &projects {
+        create_room(&new, new_room(project, "second"), None).await.unwrap();
+    }
+}
+
+#[actix::test]
 async fn a_takeover_waits_for_the_transactions_of_the_old_epoch() {
     let Some(cluster) = cluster() else { return };
     let database = cluster.database();

@@ -7,6 +7,7 @@ mod support;
 
 mod epoch;
 mod round_trips;
+mod tls;
 mod undone;
 
 use std::net::SocketAddr;
