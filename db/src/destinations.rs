@@ -189,13 +189,12 @@ fn refuse_if_in_use(sql: Sql<'_>, project: &ProjectId, id: &DestinationId) -> Re
 }
 
 /// Seals a whole configuration for the file.
-fn seal(vault: &Vault, config: &DestinationConfig) -> Result<Sealed, StoreError> {
-    let sealed = vault.seal(config.to_secret().reveal().as_bytes(), PURPOSE);
-    Ok(sealed.map_err(|error| StoreError::not_sealed(&error))?.ok_or_else(no_key)?)
+fn seal(tx: &Tx<'_>, config: &DestinationConfig) -> Result<Sealed, StoreError> {
+    Ok(tx.seal(config.to_secret().reveal().as_bytes(), PURPOSE)?.ok_or_else(no_key)?)
 }
 
 fn insert(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Result<Destination, StoreError> {
-    let sealed = seal(tx.vault, config)?;
+    let sealed = seal(tx, config)?;
     let redacted = Destination {
         id: DestinationId::new(),
         template_id: new.template_id.clone(),
@@ -232,7 +231,7 @@ fn changed(tx: &Tx<'_>, found: &Stored, new: &NewDestination) -> Result<Destinat
 }
 
 fn update(tx: &Tx<'_>, new: &NewDestination, config: &DestinationConfig) -> Result<(), StoreError> {
-    let sealed = seal(tx.vault, config)?;
+    let sealed = seal(tx, config)?;
     let redacted = config.redacted().to_string();
     let (project, template) = (&new.project_id, &new.template_id);
     let row = args![project, template, &new.name, &redacted, &sealed.bytes, &sealed.key_id, tx.now];

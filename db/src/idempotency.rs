@@ -54,8 +54,7 @@ impl Tx<'_> {
 
     fn put_response(&self, record: &IdempotencyRecord, response: &Response) -> Result<(), StoreError> {
         let slot = &record.slot;
-        let sealed = record.secret.then(|| self.vault.seal_always(&response.body, PURPOSE)).transpose();
-        let sealed = sealed.map_err(|error| StoreError::not_sealed(&error))?;
+        let sealed = record.secret.then(|| self.seal_always(&response.body, PURPOSE)).transpose()?;
         let row = args![
             &slot.project_id,
             slot.operation,

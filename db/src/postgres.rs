@@ -4,6 +4,7 @@
 #[cfg(feature = "faults")]
 mod faults;
 mod import;
+pub(crate) mod keys;
 mod lanes;
 pub mod lease;
 mod link;

@@ -7,13 +7,15 @@
 //! ```
 //!
 //! A rotation can run beside a server and can stop at any arrow. Between the outer two, the key file opens everything. Sealing
-//! happens inside write transactions that read the key file first, and the database runs them one after another with the
-//! transaction of the rotation. So that transaction finds what was sealed before it, and what is sealed after it has the new key.
+//! happens inside write transactions that read the key file, and none of them runs beside the transaction of the rotation: SQLite runs
+//! one after another, and on PostgreSQL a lock keeps them apart ([`keys`]). So that transaction finds what was sealed before it, and what is sealed after it has the new key.
 //! Once it is on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
 
 use crate::error::StoreError;
+use crate::postgres::keys;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
+use crate::store_options::Location;
 use crate::tx::Tx;
 use crate::values::{Value, args};
 use crate::vault::{RotatedKeys, Sealed, VaultError};
@@ -55,6 +57,9 @@ const SEALED_TABLES: &[SealedTable] = &[
         purpose: idempotency::PURPOSE,
     },
 ];
+
+/// How often it is tried to write the id of the new key: transactions of a busy server hold the row, and a try takes two seconds.
+const NOTE_ATTEMPTS: u32 = 15;
 
 /// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,12 +154,31 @@ impl Store {
     pub async fn rotate_key(&self) -> Result<Rotation, RotationError> {
         let begun = self.vault().begin_rotation().map_err(RotationError::KeyFile)?;
         let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
+        let (before, after) = (old.clone(), new.clone());
         let rotation = self.write(Queue::SERVER, move |tx| {
+            if let Sql::Postgres(_) = tx.sql {
+                keys::hold_alone(tx.sql)?;
+            }
             let mut rotation = Rotation { old_key_id: old, new_key_id: new.clone(), resealed: 0, unopenable: 0 };
             SEALED_TABLES.iter().try_for_each(|table| reseal(tx, table, &new, &mut rotation)).map(|()| rotation)
         });
         let rotation = rotation.await.map_err(RotationError::Store)?;
+        if let Location::Server(_) = self.location() {
+            self.note_key(before, after).await.map_err(RotationError::Store)?;
+        }
         self.vault().end_rotation().map_err(RotationError::KeyFile)?;
         Ok(rotation)
+    }
+
+    /// Tells servers that wait to take over which key they need. Until this is done the key file opens with both.
+    async fn note_key(&self, old: String, new: String) -> Result<(), StoreError> {
+        let mut attempts = 1..NOTE_ATTEMPTS;
+        loop {
+            let (old, new) = (old.clone(), new.clone());
+            match self.write(Queue::SERVER, move |tx| keys::note(tx.sql, &old, &new)).await {
+                Err(StoreError::Unavailable(_)) if attempts.next().is_some() => {}
+                noted => return noted,
+            }
+        }
     }
 }

@@ -7,9 +7,10 @@ use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
 
 use crate::StoreError;
 use crate::outbox::CommittedEvent;
+use crate::postgres::keys;
 use crate::sql::{Sql, no_row};
 use crate::values::{Value, args};
-use crate::vault::Vault;
+use crate::vault::{Sealed, Vault};
 
 /// The transaction of one write job.
 pub(crate) struct Tx<'a> {
@@ -85,6 +86,27 @@ impl<'a> Tx<'a> {
 }
 
 impl Tx<'_> {
+    /// Seals under the key that the deployment has now; `None` when it has no key. No rotation reads the records from here to the end of
+    /// this transaction, so it finds what is sealed here.
+    pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, StoreError> {
+        self.hold_keys()?;
+        self.vault.seal(plain, purpose).map_err(|error| StoreError::not_sealed(&error))
+    }
+
+    /// The same, under the derived key when the deployment has none.
+    pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Result<Sealed, StoreError> {
+        self.hold_keys()?;
+        self.vault.seal_always(plain, purpose).map_err(|error| StoreError::not_sealed(&error))
+    }
+
+    /// On SQLite, transactions that write run one after another.
+    fn hold_keys(&self) -> Result<(), StoreError> {
+        match self.sql {
+            Sql::Sqlite(_) => Ok(()),
+            Sql::Postgres(_) => keys::hold(self.sql),
+        }
+    }
+
     /// Emits an event: it is written with the job, and a pending delivery of it for every active webhook endpoint of its project.
     pub(crate) fn emit(&mut self, event: &Event) -> Result<(), StoreError> {
         self.emitted.push(EmittedEvent {

@@ -115,7 +115,7 @@ impl Store {
         self.write_recorded(Queue::of(&project), record, move |tx| {
             let id = EndpointId::new();
             let plain = secret.reveal().as_bytes();
-            let sealed = tx.vault.seal(plain, PURPOSE).map_err(|error| StoreError::not_sealed(&error))?;
+            let sealed = tx.seal(plain, PURPOSE)?;
             let bytes = sealed.as_ref().map_or(plain, |sealed| &sealed.bytes);
             let key_id = sealed.as_ref().map(|sealed| &sealed.key_id);
             tx.sql.put(INSERT, args![id, &project, &url, bytes, key_id, tx.now])?;

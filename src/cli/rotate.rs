@@ -33,7 +33,8 @@ pub(super) fn run(config: &Config, data: &Path, format: OutputFormat) -> Result<
     };
     // Opening the store would create what is missing, and the rotation would hide the loss.
     for (path, what) in [(database_path(data), "database"), (key, "encryption key")] {
-        if !path.exists() {
+        let is_elsewhere = what == "database" && config.database.is_postgres();
+        if !is_elsewhere && !path.exists() {
             return Err(CliError::failed(format!("no {what} at {}", path.display())));
         }
     }
