@@ -26,10 +26,13 @@ pub struct StoreSetup {
     pub epoch: Option<i64>,
 }
 
+/// The name of the database file in a data directory.
+pub const DATABASE_FILE: &str = "conclave.db";
+
 /// Returns the path of the database file, where the records are in one.
 #[must_use]
 pub fn database_path(data: &Path) -> PathBuf {
-    data.join("conclave.db")
+    data.join(DATABASE_FILE)
 }
 
 /// Creates the data directory with mode 0700. An existing directory keeps its mode.

@@ -72,6 +72,7 @@ pub use import::{ImportError, ImportProgress, Imported, import_file};
 pub use ingresses::{IngressFilter, NewIngress};
 pub use metrics::StoreMetrics;
 pub use outbox::{CommitHook, CommittedEvent};
+pub use postgres::health::{PostgresHealth, check_postgres};
 pub use postgres::lease;
 pub use projects::{ProjectSummary, Totals};
 pub use role_changes::{LastRoleChange, NewRoleChange};

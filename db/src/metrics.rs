@@ -1,6 +1,6 @@
 //! The metrics of the store.
 
-use prometheus::{Error, Histogram, HistogramOpts, IntCounter, IntGauge, Registry};
+use prometheus::{Error, Histogram, HistogramOpts, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 
 /// The metrics of one store.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub struct StoreMetrics {
     pub(crate) reads_waiting: IntGauge,
     /// How often writes have waited for an answer of PostgreSQL.
     pub(crate) round_trips: IntCounter,
+    /// 1 for the engine that keeps the records.
+    pub(crate) engine: IntGaugeVec,
 }
 
 impl StoreMetrics {
@@ -43,12 +45,14 @@ impl StoreMetrics {
                 "conclave_store_write_round_trips_total",
                 "Waits of writes for an answer of PostgreSQL; 0 on SQLite",
             )?,
+            engine: IntGaugeVec::new(Opts::new("conclave_store_engine", "1 for what keeps the records"), &["engine"])?,
         };
         registry.register(Box::new(metrics.batch.clone()))?;
         registry.register(Box::new(metrics.commit.clone()))?;
         registry.register(Box::new(metrics.writes_waiting.clone()))?;
         registry.register(Box::new(metrics.reads_waiting.clone()))?;
         registry.register(Box::new(metrics.round_trips.clone()))?;
+        registry.register(Box::new(metrics.engine.clone()))?;
         Ok(metrics)
     }
 }

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "faults")]
 mod faults;
+pub(crate) mod health;
 mod import;
 pub(crate) mod keys;
 mod lanes;

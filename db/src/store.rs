@@ -60,6 +60,7 @@ impl Store {
     /// Fails for a database that cannot be opened or written, that a newer version has written, or that may not be migrated.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
         let StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics } = options;
+        metrics.engine.with_label_values(&[location.engine()]).set(1);
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
         let of_writer = (clock.clone(), Arc::clone(&vault), Arc::clone(&is_server));
         let shared = Shared { clock: of_writer.0, vault: of_writer.1, metrics, is_server: of_writer.2 };

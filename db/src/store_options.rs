@@ -30,6 +30,17 @@ pub enum Location {
     Server(PostgresOptions),
 }
 
+impl Location {
+    /// The name of what keeps the records: `sqlite` or `postgresql`.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        match self {
+            Self::File(_) => "sqlite",
+            Self::Server(_) => "postgresql",
+        }
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::{Location, OlderSchema, Store, StoreOptions, Vault};
+use conclave_db::{Location, OlderSchema, PostgresHealth, Store, StoreOptions, Vault, check_postgres};
 use conclave_media::ReportInlet;
 use conclave_media::embedded::egress_engine::Ffmpeg;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::{Clock, LeaseCheck, Secret};
+use serde::Serialize;
 
-use super::output::print;
+use super::output::{OutputFormat, print, print_json};
 use super::store::unregistered_metrics;
 use super::table;
 use crate::config::{
@@ -49,6 +50,32 @@ enum Verdict {
     Failure(String),
 }
 
+/// The result for one part with `--json`.
+#[derive(Serialize)]
+struct PartView<'a> {
+    part: &'static str,
+    verdict: &'static str,
+    detail: &'a str,
+}
+
+impl Verdict {
+    /// The word of the table, that of JSON, and the details.
+    fn shown(&self) -> (&'static str, &'static str, &str) {
+        match self {
+            Self::Ok(detail) => ("ok", "ok", detail),
+            Self::Warning(problem) => ("WARN", "warning", problem),
+            Self::Failure(problem) => ("FAIL", "failure", problem),
+        }
+    }
+}
+
+impl<'a> From<&'a PartResult> for PartView<'a> {
+    fn from(PartResult { part, verdict }: &'a PartResult) -> Self {
+        let (_, verdict, detail) = verdict.shown();
+        Self { part, verdict, detail }
+    }
+}
+
 impl PartResult {
     fn new(part: &'static str, result: Result<Verdict, CliError>) -> Self {
         Self { part, verdict: result.unwrap_or_else(|error| Verdict::Failure(error.to_string())) }
@@ -59,7 +86,11 @@ impl PartResult {
 ///
 /// # Errors
 /// The configuration is invalid, or another part has failed.
-pub(super) fn run(loaded: Result<LoadedConfig, ConfigError>, data: &Path) -> Result<(), CliError> {
+pub(super) fn run(
+    loaded: Result<LoadedConfig, ConfigError>,
+    data: &Path,
+    format: OutputFormat,
+) -> Result<(), CliError> {
     let checked = loaded.and_then(|LoadedConfig { config, origins }| {
         let plans = Plans::load(config.plans.file.as_deref())?;
         let readable = readable_secrets(&config, &origins)?;
@@ -68,7 +99,7 @@ pub(super) fn run(loaded: Result<LoadedConfig, ConfigError>, data: &Path) -> Res
     let (config, plans, readable) = match checked {
         Ok(checked) => checked,
         Err(error) => {
-            show(&[PartResult { part: "configuration", verdict: Verdict::Failure(error.to_string()) }])?;
+            show(&[PartResult { part: "configuration", verdict: Verdict::Failure(error.to_string()) }], format)?;
             return Err(error.into());
         }
     };
@@ -84,25 +115,21 @@ pub(super) fn run(loaded: Result<LoadedConfig, ConfigError>, data: &Path) -> Res
     let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
         .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress) });
     let results: Vec<_> = results.into_iter().chain(files).chain(acme).chain(egress).collect();
-    show(&results)?;
+    show(&results, format)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
     let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
     if failed.is_empty() { Ok(()) } else { Err(CliError::failed(format!("check failed: {}", failed.join(", ")))) }
 }
 
-fn show(results: &[PartResult]) -> Result<(), CliError> {
-    let rows: Vec<_> = results
-        .iter()
-        .map(|PartResult { part, verdict }| {
-            let (word, detail) = match verdict {
-                Verdict::Ok(detail) => ("ok", detail),
-                Verdict::Warning(problem) => ("WARN", problem),
-                Verdict::Failure(problem) => ("FAIL", problem),
-            };
-            vec![word.to_owned(), (*part).to_owned(), detail.replace('\n', " ")]
-        })
-        .collect();
-    print(&table::rows(&rows))
+fn show(results: &[PartResult], format: OutputFormat) -> Result<(), CliError> {
+    if format.json {
+        return print_json(&results.iter().map(PartView::from).collect::<Vec<_>>());
+    }
+    let row = |result: &PartResult| {
+        let (word, _, detail) = result.verdict.shown();
+        vec![word.to_owned(), result.part.to_owned(), detail.replace('\n', " ")]
+    };
+    print(&table::rows(&results.iter().map(row).collect::<Vec<_>>()))
 }
 
 /// Says which secrets are in a settings file that other users of the machine can read.
@@ -150,9 +177,27 @@ fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         return Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display())));
     }
     let shown = location.to_string();
+    let health = match &location {
+        Location::File(_) => None,
+        Location::Server(options) => Some(check_postgres(&options.server)?),
+    };
     let (schema, newest) = run_in_system(verify_database(location))?;
     let older = if schema < newest { ", which the next start of a server migrates" } else { "" };
-    Ok(Verdict::Ok(format!("schema {schema}{older}, {shown}")))
+    let summary = format!("schema {schema}{older}, {shown}");
+    Ok(health.map_or(Verdict::Ok(summary.clone()), |health| judge_postgres(&summary, &health)))
+}
+
+/// Says how a database server is reached, and what an operator should know before calls depend on it.
+fn judge_postgres(summary: &str, health: &PostgresHealth) -> Verdict {
+    let PostgresHealth { version, is_encrypted, round_trip, has_synchronous_standby } = health;
+    let tls = if *is_encrypted { "TLS" } else { "no TLS" };
+    let milliseconds = round_trip.as_secs_f64() * 1_000.0;
+    let summary = format!("{summary}: PostgreSQL {version}, {tls}, round trip {milliseconds:.1} ms");
+    if *has_synchronous_standby {
+        return Verdict::Ok(format!("{summary}, synchronous standby"));
+    }
+    let risk = "no synchronous standby (synchronous_standby_names): a failover of PostgreSQL can lose the last changes";
+    Verdict::Warning(format!("{summary}; {risk}"))
 }
 
 /// Returns the schema version of an intact database, and the newest one.
@@ -179,6 +224,10 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
         return Ok(Verdict::Ok("no key (encryption.key_file is empty): destinations cannot be stored".into()));
     };
     match (path.exists(), database_path(data).exists()) {
+        (false, false) if config.database.is_postgres() => Ok(Verdict::Warning(format!(
+            "none at {}, and the next start creates it; if the database has records already, restore the key that sealed them",
+            path.display()
+        ))),
         (false, false) => Ok(Verdict::Ok(format!("none yet, the first start creates {}", path.display()))),
         (false, true) => Err(CliError::failed(format!(
             "encryption.key_file {} is missing; restore it: the next start creates another, which cannot open what this \

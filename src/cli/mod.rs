@@ -6,6 +6,7 @@
 mod backup;
 mod check;
 mod generate;
+mod import;
 mod keys;
 mod logging;
 mod output;
@@ -60,13 +61,21 @@ pub enum Command {
     /// Print the OpenAPI description.
     Openapi,
     /// Check the configuration, the database, the encryption key and the media plane.
-    Check,
+    Check(OutputFormat),
     /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs.
     KeyRotate(OutputFormat),
     /// Copy the database into a new file, even while the server runs.
     Backup {
         /// The file to create.
         file: PathBuf,
+    },
+    /// Copy the records of a file into the empty PostgreSQL database of database.url, while no server runs.
+    Import {
+        /// The file: conclave.db of a data directory, or a backup of it.
+        file: PathBuf,
+        /// How the result is printed.
+        #[command(flatten)]
+        format: OutputFormat,
     },
     /// Print a shell completion script: `source <(conclave completions bash)`.
     Completions {
@@ -122,9 +131,10 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
         Command::Project(command) => projects::run(command, &config()?, &data),
         Command::Key(command) => keys::run(command, &config()?, &data),
-        Command::Check => check::run(sources().load_with_origins(), &data),
+        Command::Check(format) => check::run(sources().load_with_origins(), &data, format),
         Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
         Command::Backup { file: to } => backup::run(to, &config()?, &data),
+        Command::Import { file: from, format } => import::run(&from, &config()?, format),
         Command::Completions { shell } => generate::print_completions(shell),
         Command::Manual { directory } => generate::write_manual(&directory),
     }

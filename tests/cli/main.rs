@@ -6,4 +6,5 @@ mod check;
 mod data;
 mod deployment;
 mod options;
+mod postgres;
 mod projects;

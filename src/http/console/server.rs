@@ -20,6 +20,7 @@ async fn show(visit: Visit) -> Answer {
         h1 { "Server" }
         (facts(&[
             ("Version", html! { (env!("CARGO_PKG_VERSION")) }),
+            ("Records", html! { (state.store.location()) }),
             ("Media plane", html! { (if state.planes.livekit.is_some() { "LiveKit" } else { "embedded" }) }),
             ("Clients connect to", html! { (state.media_url) }),
             ("Certificate", html! { (state.api.tls.as_ref().map_or_else(|| "none: plain HTTP".to_owned(), ToString::to_string)) }),

@@ -1,0 +1,90 @@
+//! What `conclave check` finds out about a database server.
+
+use std::time::{Duration, Instant};
+
+use super::migrate::check_server;
+use crate::error::StoreError;
+use crate::sql::Sql;
+use crate::sql::postgres::{PostgresServer, Session};
+
+/// The longest time that a statement takes.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
+/// How often the round trip is measured; the shortest counts.
+const ROUND_TRIPS: usize = 5;
+/// The sessions that hold a transaction open while it is looked whether others get another process of the server.
+const HOLDERS: usize = 4;
+
+/// Why a database is not used through a pooler of transactions.
+const POOLED: &str = "a pooler gives each transaction another session, and settings of sessions are lost: connect to PostgreSQL itself, or \
+                      let the pooler keep sessions";
+
+const VERSION: &str = "SELECT current_setting('server_version')";
+const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <> ''
+     AND current_setting('synchronous_commit') IN ('on', 'remote_apply')";
+const PROCESS: &str = "SELECT CAST(pg_backend_pid() AS BIGINT)";
+
+/// A database server, as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PostgresHealth {
+    /// Its version, such as `15.18`.
+    pub version: String,
+    /// Whether connections to it are encrypted.
+    pub is_encrypted: bool,
+    /// The time from a question to its answer.
+    pub round_trip: Duration,
+    /// Whether a commit waits until a second server has it.
+    pub has_synchronous_standby: bool,
+}
+
+/// Asks a database server. Blocks; must not be called on a thread of a runtime.
+///
+/// # Errors
+/// The server cannot be connected to, is too old, or does not answer, or a pooler gives the transactions of a session to different
+/// processes of it.
+pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreError> {
+    let session = Session::connect(server, STATEMENT_LIMIT)?;
+    // First, since statements that were prepared are not found in another session.
+    if is_pooled(server)? {
+        return Err(StoreError::Unavailable(POOLED.into()));
+    }
+    check_server(&session)?;
+    let sql = Sql::Postgres(&session);
+    Ok(PostgresHealth {
+        version: sql.value(VERSION, &[])?,
+        is_encrypted: server.is_encrypted(),
+        round_trip: round_trip(sql)?,
+        has_synchronous_standby: sql.value(HAS_STANDBY, &[])?,
+    })
+}
+
+fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..ROUND_TRIPS {
+        let begun = Instant::now();
+        sql.value::<i64>("SELECT 1", &[])?;
+        shortest = shortest.min(begun.elapsed());
+    }
+    Ok(shortest)
+}
+
+/// Whether a session gets another process when others have taken the one that it had.
+fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
+    let session = Session::connect(server, STATEMENT_LIMIT)?;
+    let sql = Sql::Postgres(&session);
+    let process = sql.value::<i64>(PROCESS, &[])?;
+    let mut holders = Vec::new();
+    for _ in 0..HOLDERS {
+        let holder = Session::connect(server, STATEMENT_LIMIT)?;
+        holder.batch("BEGIN")?;
+        let taken = Sql::Postgres(&holder).value::<i64>(PROCESS, &[])?;
+        holders.push(holder);
+        // A process that has not prepared the statement fails.
+        let now = sql.value::<i64>(PROCESS, &[]);
+        if taken == process || now.as_ref().is_ok_and(|now| *now != process) || matches!(now, Err(StoreError::Fault(_)))
+        {
+            return Ok(true);
+        }
+        now?;
+    }
+    Ok(false)
+}

@@ -1,0 +1,118 @@
+//! Commands whose records are in PostgreSQL.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use test_postgres::{Cluster, Database, PASSWORD};
+
+use crate::deployment::Deployment;
+
+/// A deployment with a project in a file.
+fn with_file() -> (Deployment, String) {
+    let deployment = Deployment::new();
+    let project = deployment.create_project();
+    (deployment, project)
+}
+
+/// Lets the commands that follow use the database.
+fn use_database(deployment: &mut Deployment, database: &Database<'_>) {
+    deployment.environment.push(("CONCLAVE_DATABASE__URL", database.url().leak()));
+}
+
+#[test]
+fn an_import_moves_the_records_of_a_file_once() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let (mut deployment, project) = with_file();
+    let file = deployment.data().join("conclave.db");
+    let file = file.to_str().unwrap();
+    let without = deployment.run_failing(1, &["import", file]);
+    assert!(without.contains("database.url is not set"), "{without}");
+
+    let database = cluster.database();
+    use_database(&mut deployment, &database);
+    assert!(deployment.run_failing(1, &["import", "nowhere.db"]).contains("no file at nowhere.db"));
+    let imported = deployment.run(&["import", file]);
+    assert_eq!(imported.code, 0, "{}", imported.stderr);
+    assert!(imported.stdout.starts_with("TABLE"), "{}", imported.stdout);
+    assert!(imported.stdout.lines().any(|line| line.split_whitespace().eq(["projects", "1"])), "{}", imported.stdout);
+    assert!(imported.stdout.ends_with("all rows were compared: the database has what the file has\n"));
+    assert!(!imported.stderr.contains(PASSWORD), "{}", imported.stderr);
+    assert_eq!(deployment.json(&["project", "list"])["projects"][0]["project_id"], json!(project));
+    let again = deployment.run_failing(1, &["import", file]);
+    assert!(again.contains("the database is not empty"), "{again}");
+}
+
+#[test]
+fn a_file_that_a_server_uses_is_not_imported_but_a_backup_of_it_is() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let (mut deployment, _) = with_file();
+    assert_eq!(deployment.run(&["backup", "copy.db"]).code, 0);
+    let database = cluster.database();
+    use_database(&mut deployment, &database);
+    let file = deployment.data().join("conclave.db");
+    let lock = File::options().create(true).append(true).open(deployment.data().join("server.lock")).unwrap();
+    lock.lock().unwrap();
+    let refused = deployment.run_failing(1, &["import", file.to_str().unwrap()]);
+    assert!(refused.contains("another server is using it"), "{refused}");
+    let imported = deployment.json(&["import", "copy.db"]);
+    assert!(imported["tables"].as_array().unwrap().contains(&json!({"table": "projects", "rows": 1})), "{imported}");
+    assert_eq!(imported["shortened_texts"], 0);
+}
+
+#[test]
+fn a_backup_is_left_to_pg_dump_and_a_key_is_rotated() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let mut deployment = Deployment::new();
+    use_database(&mut deployment, &database);
+    deployment.create_project();
+    assert!(deployment.run_failing(1, &["backup", "copy.db"]).contains("pg_dump"));
+    let key = || fs::read_to_string(deployment.data().join("encryption.key")).unwrap();
+    let before = key();
+    assert_eq!(deployment.json(&["key-rotate"])["resealed"], 0);
+    assert_ne!(key(), before);
+    assert!(!deployment.data().join("conclave.db").exists());
+}
+
+#[test]
+fn check_says_what_a_database_server_is_and_lacks() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let mut deployment = Deployment::new();
+    use_database(&mut deployment, &database);
+    deployment.create_project();
+    let parts = deployment.json(&["check"]);
+    let parts: &Vec<Value> = parts.as_array().unwrap();
+    let part = parts.iter().find(|part| part["part"] == "database").unwrap();
+    assert_eq!(part["verdict"], "warning");
+    let detail = part["detail"].as_str().unwrap();
+    for fact in ["schema ", "PostgreSQL ", "no TLS", "round trip ", "no synchronous standby"] {
+        assert!(detail.contains(fact), "{fact}: {detail}");
+    }
+    assert!(!detail.contains(PASSWORD), "{detail}");
+}
+
+/// Runs the block of the page on a file in the folder that commands use by default.
+#[test]
+fn the_commands_of_the_page_about_postgresql_move_records() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let (deployment, project) = with_file();
+    let database = cluster.database();
+    fs::rename(deployment.data(), deployment.dir.path().join("conclave-data")).unwrap();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/postgresql.md")).unwrap();
+    let (_, block) = page.split_once("<!-- run: import -->\n```bash\n").unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_conclave")).parent().unwrap();
+    let output = Command::new("bash")
+        .args(["-euo", "pipefail", "-c", block.split_once("```").unwrap().0])
+        .current_dir(deployment.dir.path())
+        .env_clear()
+        .env("PATH", format!("{}:/usr/bin:/bin", program.display()))
+        .env("CONCLAVE_DATABASE__URL", database.url())
+        .output()
+        .unwrap();
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{errors}");
+    assert!(said.contains(&project), "{said}");
+}
