@@ -2,7 +2,6 @@
 //! both ways, by the client's address. Guesses at one address do not refuse the token at another.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
@@ -33,15 +32,8 @@ pub struct AdminToken {
 #[derive(Debug, Default)]
 struct Guesses(Vec<Duration>);
 
-impl fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AdminToken")
-    }
-}
-
 impl AdminToken {
     /// Nothing has been guessed. Behind a proxy of `proxies` the client's address is the one that the proxy forwards.
-    #[must_use]
     pub fn new(expected: Secret, clock: Clock, proxies: TrustedProxies) -> Self {
         let warnings = Throttle::by_key(TRY_WINDOW, MOST_ADDRESSES);
         Self { expected, clock, proxies, guesses: Mutex::default(), warnings }

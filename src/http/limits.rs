@@ -2,7 +2,6 @@
 //! guessed otherwise, have lower rates of their own, per client address and per secret.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::time::Duration;
 
 use actix_web::HttpRequest;
@@ -46,16 +45,9 @@ pub struct Limits {
 /// Connections of WebRTC clients from one address, and their dry runs. An office behind one address may join at once.
 const SIGNALLING: Rate = Rate { per_second: 20, burst: 200 };
 
-impl fmt::Debug for Limits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Limits")
-    }
-}
-
 impl Limits {
     /// Limiters with the rate `exchanges` for exchanges of room codes and `calls` for every other request. Behind a proxy of
     /// `trusted_proxies` the client's address is the one that the proxy forwards.
-    #[must_use]
     pub fn new(clock: &Clock, calls: Rate, exchanges: Rate, trusted_proxies: TrustedProxies) -> Self {
         Self {
             keys: RateLimits::new(clock, calls),
@@ -135,7 +127,6 @@ impl Limits {
     }
 
     /// Returns the client's address, as far as it is known.
-    #[must_use]
     pub fn client_address(&self, request: &HttpRequest) -> Option<ClientAddress> {
         self.trusted_proxies.client(request)
     }

@@ -22,7 +22,7 @@ pub const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 const MOST_KEPT: usize = 1_000;
 
 /// How operators get in.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Gate {
     /// Without signing in: in `dev`, whose listener is on loopback.
     Open,
