@@ -73,7 +73,6 @@ pub struct BillingClient {
 
 impl BillingClient {
     /// Creates a client of the service at `url`, which sends `token` as a bearer token.
-    #[must_use]
     pub fn new(url: Url, token: Option<Secret>, clock: Clock) -> Self {
         // Connections are not reused: one that the service has closed meanwhile would look like an outage.
         let config = config()

@@ -56,7 +56,6 @@ impl CliError {
     }
 
     /// Returns 2 for an invalid setting or argument, 1 for a failed operation.
-    #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) | Self::InvalidArgument { .. } => ExitCode::from(2),

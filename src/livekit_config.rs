@@ -24,7 +24,6 @@ pub struct LivekitConfigMonitor {
 
 impl LivekitConfigMonitor {
     /// Spawns the task on the current runtime. It runs until that runtime ends.
-    #[must_use]
     pub fn spawn(plane: LivekitPlane, clock: Clock) -> Self {
         let ((results, latest), requested) = (watch::channel(None), Arc::new(Notify::new()));
         let monitor = Self { latest, requested: Arc::clone(&requested) };
@@ -53,7 +52,6 @@ impl LivekitConfigMonitor {
     }
 
     /// Returns `ok`, or the mismatches and how to correct them, or `unknown` until LiveKit has answered once.
-    #[must_use]
     pub fn status(&self) -> String {
         self.latest.borrow().as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string)
     }

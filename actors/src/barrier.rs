@@ -16,7 +16,6 @@ pub struct Barrier(oneshot::Sender<()>);
 pub struct BarrierWait(oneshot::Receiver<()>);
 
 /// Returns both halves of a barrier.
-#[must_use]
 pub fn barrier() -> (Barrier, BarrierWait) {
     let (passed, wait) = oneshot::channel();
     (Barrier(passed), BarrierWait(wait))

@@ -40,7 +40,6 @@ impl ActorKind {
         [Self::System, Self::Project, Self::Room, Self::Egress, Self::Ingress, Self::WebhookEndpoint];
 
     /// Returns the kind's name in the debug endpoint and in metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -97,7 +96,6 @@ pub struct HandledMessage {
 
 impl ActorInfo {
     /// Returns the info of an actor that has not been started.
-    #[must_use]
     pub fn new(id: String, kind: ActorKind, parent: Option<Arc<str>>, project_id: Option<ProjectId>) -> Arc<Self> {
         Arc::new(Self {
             id: id.into(),
@@ -113,7 +111,6 @@ impl ActorInfo {
     }
 
     /// Returns the last segment of the path.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.id.rsplit('/').next().unwrap_or(&self.id)
     }
@@ -161,37 +158,31 @@ impl ActorInfo {
     }
 
     /// Returns the instant of the last start.
-    #[must_use]
     pub fn started_at(&self) -> Timestamp {
         Timestamp::from_millis(self.started_at.load(Ordering::Relaxed))
     }
 
     /// Returns how often the actor failed and was rebuilt.
-    #[must_use]
     pub fn restarts(&self) -> u32 {
         self.restarts.load(Ordering::Relaxed)
     }
 
     /// Returns the number of messages handled.
-    #[must_use]
     pub fn handled(&self) -> u64 {
         self.handled.load(Ordering::Relaxed)
     }
 
     /// Returns the number of messages that wait in the mailbox.
-    #[must_use]
     pub fn mailbox(&self) -> u64 {
         self.sent.load(Ordering::Relaxed).saturating_sub(self.handled())
     }
 
     /// Returns the last failure, if there was one.
-    #[must_use]
     pub fn last_failure(&self) -> Option<Failure> {
         self.diagnostics.lock().last_failure.clone()
     }
 
     /// Returns the most recent messages, oldest first.
-    #[must_use]
     pub fn history(&self) -> Vec<HandledMessage> {
         self.diagnostics.lock().history.iter().cloned().collect()
     }

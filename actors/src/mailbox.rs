@@ -28,19 +28,16 @@ pub struct NoAnswer;
 
 impl<M: Message> Mailbox<M> {
     /// Returns the mailbox of `actor`, which counts on `info`.
-    #[must_use]
     pub fn new(actor: ActorRef<M>, info: Arc<ActorInfo>) -> Self {
         Self { actor, info }
     }
 
     /// Returns the actor's identity and counters.
-    #[must_use]
     pub fn info(&self) -> &Arc<ActorInfo> {
         &self.info
     }
 
     /// Returns ractor's reference to the actor.
-    #[must_use]
     pub fn actor(&self) -> &ActorRef<M> {
         &self.actor
     }

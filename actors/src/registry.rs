@@ -56,7 +56,6 @@ impl ActorRegistry {
     }
 
     /// Returns the actor with this path.
-    #[must_use]
     pub fn find(&self, id: &str) -> Option<RegistryEntry> {
         self.0.lock().get(id).cloned()
     }

@@ -27,14 +27,12 @@ impl Default for EventRelay {
 
 impl EventRelay {
     /// Returns the function that the store calls after each commit.
-    #[must_use]
     pub fn hook(&self) -> CommitHook {
         let relay = self.clone();
         Box::new(move |events| relay.publish(events))
     }
 
     /// Returns a stream of every event that is committed from now on.
-    #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<CommittedEvent> {
         self.subscribers.subscribe()
     }

@@ -239,7 +239,6 @@ impl ReportQueues {
     }
 
     /// Returns the number of reports that wait.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.0.lock().values().map(|queue| queue.waiting.len()).sum()
     }

@@ -95,19 +95,16 @@ impl Tree {
     }
 
     /// Returns the list of all actors.
-    #[must_use]
     pub fn registry(&self) -> &ActorRegistry {
         &self.context.registry
     }
 
     /// Returns the reports that wait for the actors of their rooms.
-    #[must_use]
     pub fn reports(&self) -> &ReportQueues {
         &self.context.reports
     }
 
     /// Returns what uploads recordings.
-    #[must_use]
     pub fn uploads(&self) -> &Uploader {
         &self.context.uploads
     }

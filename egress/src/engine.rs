@@ -110,7 +110,6 @@ const fn media_of(source: &EgressSource) -> Media {
 
 impl Engine {
     /// Creates an engine, whose broadcasts are sent by `dialler`. ffmpeg is looked for when it is needed.
-    #[must_use]
     pub fn new(settings: Settings, dialler: Dialler) -> Self {
         let transcoders = Transcoders::beside(settings.composites);
         let composites = ProjectPermits::new(PermitLimits::of_all(settings.composites));
@@ -120,7 +119,6 @@ impl Engine {
 
     /// Gives running egresses a time for their files, because the server stops, and returns that. A file that could still be made
     /// seekable after it plays as it is.
-    #[must_use]
     pub fn begin_stop(&self) -> Duration {
         let timeout = self.settings.stop_timeout;
         self.stop.set(Instant::now() + timeout);
@@ -128,7 +126,6 @@ impl Engine {
     }
 
     /// Returns the places of what is transcoded for encoders.
-    #[must_use]
     pub const fn transcoders(&self) -> &Transcoders {
         &self.transcoders
     }

@@ -16,13 +16,11 @@ pub struct Place(Arc<AtomicUsize>);
 
 impl Places {
     /// Creates places of which none is taken.
-    #[must_use]
     pub fn new(count: usize) -> Self {
         Self { taken: Arc::default(), count }
     }
 
     /// Takes a place; `None` if all are taken.
-    #[must_use]
     pub fn take(&self) -> Option<Place> {
         let next = |taken: usize| (taken < self.count).then_some(taken + 1);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;

@@ -15,20 +15,17 @@ pub struct Transcoders {
 
 impl Transcoders {
     /// Creates the permits beside those of so many compositions: as many for pictures, and more for sounds.
-    #[must_use]
     pub fn beside(composites: usize) -> Self {
         let permits = |total: usize| ProjectPermits::new(PermitLimits { total, of_project: total.div_ceil(2) });
         Self { sounds: permits(composites.saturating_mul(SOUNDS)), pictures: permits(composites) }
     }
 
     /// Takes the permit for a sound of a project; `None` if all are taken.
-    #[must_use]
     pub fn take_sound(&self, project: &ProjectId) -> Option<ProjectPermit> {
         self.sounds.take_free(project)
     }
 
     /// Takes the permit for pictures of a project; `None` if all are taken.
-    #[must_use]
     pub fn take_pictures(&self, project: &ProjectId) -> Option<ProjectPermit> {
         self.pictures.take_free(project)
     }

@@ -111,7 +111,6 @@ impl fmt::Debug for TokenSigner {
 
 impl TokenSigner {
     /// Creates a signer for the media plane's API key and secret.
-    #[must_use]
     pub fn new(api_key: impl Into<Box<str>>, secret: &Secret) -> Self {
         let secret = secret.reveal().as_bytes();
         Self {

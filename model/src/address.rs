@@ -21,7 +21,6 @@ pub struct AddressFilter {
 impl AddressFilter {
     /// A filter that permits public addresses, and those in `allow` whatever they are. A network of v4-mapped addresses
     /// in `allow` means the IPv4 network it maps.
-    #[must_use]
     pub fn new(allow: Vec<IpNet>) -> Self {
         Self { allow: allow.into_iter().map(unmapped_net).collect() }
     }
@@ -35,13 +34,11 @@ impl AddressFilter {
     }
 
     /// Whether `address` may be dialled.
-    #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
         self.refusal(address).is_none()
     }
 
     /// The name of the range for which `address` is refused; `None` when it may be dialled.
-    #[must_use]
     pub fn refusal(&self, address: IpAddr) -> Option<&'static str> {
         let address = unmapped(address);
         if self.allows(address) {

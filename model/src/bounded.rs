@@ -14,13 +14,11 @@ macro_rules! bounded {
 
         impl $name {
             /// The number, if it lies in the range.
-            #[must_use]
             pub const fn new(value: i64) -> Option<Self> {
                 if value >= $from && value <= $to { Some(Self(value as i32)) } else { None }
             }
 
             /// A number known to lie in the range when the program is compiled.
-            #[must_use]
             pub const fn known(value: i64) -> Self {
                 match Self::new(value) {
                     Some(number) => number,
@@ -29,7 +27,6 @@ macro_rules! bounded {
             }
 
             /// Returns the number, which lies in the range.
-            #[must_use]
             pub const fn get(self) -> i32 {
                 self.0
             }

@@ -41,20 +41,17 @@ pub struct Alarm {
 
 impl Clock {
     /// Returns the clock of the machine.
-    #[must_use]
     pub fn system() -> Self {
         Self(Source::System { started: Instant::now() })
     }
 
     /// A clock that stands at `start` until [`Clock::advance`] moves it.
-    #[must_use]
     pub fn manual(start: Timestamp) -> Self {
         let monotonic = Duration::from_millis(u64::try_from(start.millis()).unwrap_or(0));
         Self(Source::Manual(Arc::new(watch::Sender::new(ManualTime { wall: start.millis(), monotonic }))))
     }
 
     /// Returns the current time.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         Timestamp::from_millis(match &self.0 {
             Source::System { .. } => {
@@ -66,7 +63,6 @@ impl Clock {
     }
 
     /// A steadily growing reading for measuring spans; it never goes back when the wall clock is set.
-    #[must_use]
     pub fn monotonic(&self) -> Duration {
         match &self.0 {
             Source::System { started } => started.elapsed(),
@@ -94,7 +90,6 @@ impl Clock {
     }
 
     /// Returns the alarm for the instant `at`, set now.
-    #[must_use]
     pub fn alarm(&self, at: Timestamp) -> Alarm {
         let (now, monotonic) = match &self.0 {
             Source::System { .. } => (self.now(), self.monotonic()),

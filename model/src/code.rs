@@ -42,26 +42,22 @@ pub struct ParseRoomCodeError;
 
 impl RoomCode {
     /// Returns a new random code.
-    #[must_use]
     pub fn generate() -> Self {
         let groups = [(); GROUPS].map(|()| random_text(GROUP_LEN, UNAMBIGUOUS));
         Self(Secret::new(groups.join("-")))
     }
 
     /// Returns the first four characters.
-    #[must_use]
     pub fn prefix(&self) -> RoomCodePrefix {
         RoomCodePrefix(self.0.reveal()[..GROUP_LEN].into())
     }
 
     /// Returns the hash that is stored.
-    #[must_use]
     pub fn hash(&self) -> RoomCodeHash {
         RoomCodeHash(Sha256::digest(self.0.reveal()).into())
     }
 
     /// Returns the complete code, which is shown once.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         self.0.reveal()
     }
@@ -85,13 +81,11 @@ impl fmt::Debug for RoomCode {
 
 impl RoomCodePrefix {
     /// Returns the prefix as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Returns the code as lists show it, with all but the prefix masked.
-    #[must_use]
     pub fn masked(&self) -> String {
         format!("{}-****-****", self.0)
     }
@@ -137,7 +131,6 @@ pub struct RoomCodeRecord {
 
 impl RoomCodeRecord {
     /// Whether the code can be exchanged at `now`.
-    #[must_use]
     pub fn usable(&self, now: Timestamp) -> bool {
         !self.disabled && now < self.expires_at && self.max_uses.is_none_or(|most| self.uses < most)
     }

@@ -18,7 +18,6 @@ impl<K> Default for Counts<K> {
 
 impl<K: Eq + Hash> Counts<K> {
     /// Returns the number of a key.
-    #[must_use]
     pub fn get(&self, key: &K) -> usize {
         self.numbers.get(key).copied().unwrap_or_default()
     }
@@ -53,19 +52,16 @@ impl<K: Eq + Hash> Counts<K> {
     }
 
     /// Returns the sum of all numbers.
-    #[must_use]
     pub const fn total(&self) -> usize {
         self.total
     }
 
     /// Returns how many keys have a number.
-    #[must_use]
     pub fn keys(&self) -> usize {
         self.numbers.len()
     }
 
     /// Returns whether all numbers are 0.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }

@@ -46,7 +46,6 @@ pub struct Destination {
 
 impl Destination {
     /// 404: the template has no such destination.
-    #[must_use]
     pub fn not_found() -> Problem {
         Problem::new(ErrorCode::DestinationNotFound, "no destination by that name on the template")
     }
@@ -64,13 +63,11 @@ word_enum! {
 
 impl DestinationKind {
     /// Why a change to a destination of this kind is refused that names another at `field`.
-    #[must_use]
     pub fn immutable_kind(self, field: &'static str) -> Problem {
         Problem::invalid(field, format!("the destination's kind is {self} and stays so"))
     }
 
     /// What a plan must include for a destination of this kind to be written.
-    #[must_use]
     pub const fn feature(self) -> Feature {
         match self {
             Self::Recording => Feature::Recording,
@@ -209,7 +206,6 @@ pub struct ParseDestinationConfigError;
 
 impl DestinationConfig {
     /// The configuration as it is shown. Options that are not set are absent.
-    #[must_use]
     pub fn redacted(&self) -> Value {
         match self {
             Self::Recording(config) => config.json(|_| HIDDEN),
@@ -218,7 +214,6 @@ impl DestinationConfig {
     }
 
     /// The whole configuration as one secret, to be sealed.
-    #[must_use]
     pub fn to_secret(&self) -> Secret {
         let json = match self {
             Self::Recording(config) => config.json(Secret::reveal),
@@ -250,7 +245,6 @@ impl DestinationConfig {
 
     /// A shown configuration in the place of one that is used: every secret in it is [`HIDDEN`]. It tells what there is
     /// to keep without any key. A broadcast's has nothing that is ever kept.
-    #[must_use]
     pub fn from_redacted(kind: DestinationKind, shown: &Value) -> Option<Self> {
         match kind {
             DestinationKind::Recording => RecordingConfig::deserialize(shown).map(Self::Recording).ok(),
@@ -259,7 +253,6 @@ impl DestinationConfig {
     }
 
     /// Whether any secret is still [`HIDDEN`], since it was taken from [`Self::from_redacted`].
-    #[must_use]
     pub fn is_hidden(&self) -> bool {
         let hidden = |secret: &Secret| secret.reveal() == HIDDEN;
         match self {
@@ -276,7 +269,6 @@ impl DestinationConfig {
 impl RecordingConfig {
     /// Returns the name of the object for a file: its path behind the prefix, which is a directory with or without a slash at its
     /// end.
-    #[must_use]
     pub fn object_name(&self, filepath: &FilePath) -> String {
         let prefix = match self {
             Self::S3(s3) => &s3.prefix,

@@ -31,7 +31,6 @@ word_enum! {
 
 impl EgressStatus {
     /// Whether no other status can follow.
-    #[must_use]
     pub const fn is_final(self) -> bool {
         match self {
             Self::Starting | Self::Active | Self::Ending => false,
@@ -41,7 +40,6 @@ impl EgressStatus {
 
     /// The statuses that precede this one, from which an egress may move to it. The status that it has already is a repeated
     /// report and not a move.
-    #[must_use]
     pub const fn predecessors(self) -> &'static [Self] {
         match self {
             Self::Starting => &[],
@@ -54,7 +52,6 @@ impl EgressStatus {
     }
 
     /// Whether an egress may move from this status to `next`.
-    #[must_use]
     pub fn may_become(self, next: Self) -> bool {
         next.predecessors().contains(&self)
     }
@@ -72,7 +69,6 @@ word_enum! {
 
 impl EgressKind {
     /// 404: the project has no egress of this kind with that id.
-    #[must_use]
     pub fn not_found(self) -> Problem {
         match self {
             Self::Recording => Problem::new(ErrorCode::RecordingNotFound, "no recording by that egress id"),
@@ -81,7 +77,6 @@ impl EgressKind {
     }
 
     /// 409: the media plane returned the id of an egress that has a record.
-    #[must_use]
     pub fn already_exists(self) -> Problem {
         match self {
             Self::Recording => Problem::new(ErrorCode::RecordingExists, "that egress is already being recorded"),
@@ -251,7 +246,6 @@ impl EgressDetail {
     }
 
     /// Returns the kind to which the detail belongs.
-    #[must_use]
     pub const fn kind(&self) -> EgressKind {
         match self {
             Self::Recording { .. } => EgressKind::Recording,
@@ -289,7 +283,6 @@ pub struct Egress {
 
 impl Egress {
     /// Returns the record of an egress that has just started.
-    #[must_use]
     pub fn new(plan: &EgressPlan, started: &StartedEgress, now: Timestamp) -> Self {
         let (project_id, room) = plan.room.split();
         Self {
@@ -308,13 +301,11 @@ impl Egress {
     }
 
     /// Returns the media plane's name of its room.
-    #[must_use]
     pub fn namespaced_room(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.room)
     }
 
     /// Returns whether it is a recording or a broadcast.
-    #[must_use]
     pub const fn kind(&self) -> EgressKind {
         self.detail.kind()
     }

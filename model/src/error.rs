@@ -14,7 +14,6 @@ macro_rules! codes {
 
         impl ErrorCode {
             /// Returns the HTTP status that the code is sent with.
-            #[must_use]
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }
             }
@@ -196,62 +195,52 @@ impl Problem {
     }
 
     /// 404 `room_not_found`: the project has never had a room of that name.
-    #[must_use]
     pub fn room_not_found() -> Self {
         Self::new(ErrorCode::RoomNotFound, "no room by that name in this project")
     }
 
     /// 404 `template_not_found`: the project has no template with that id.
-    #[must_use]
     pub fn template_not_found() -> Self {
         Self::new(ErrorCode::TemplateNotFound, "no template by that id in this project")
     }
 
     /// 404 `role_not_found`: the template has no role of that name.
-    #[must_use]
     pub fn role_not_found() -> Self {
         Self::new(ErrorCode::RoleNotFound, "no role by that name in the template")
     }
 
     /// 404 `code_not_found`: the same for every code that cannot be used, so that the reason stays unknown to the
     /// client.
-    #[must_use]
     pub fn code_not_found() -> Self {
         Self::new(ErrorCode::CodeNotFound, "no usable room code by that value")
     }
 
     /// 404 `participant_not_found`: no participant of that identity is connected to the room.
-    #[must_use]
     pub fn participant_not_found() -> Self {
         Self::new(ErrorCode::ParticipantNotFound, "nobody by that identity is in the room")
     }
 
     /// 404 `track_not_found`: the participant does not publish that track now.
-    #[must_use]
     pub fn track_not_found() -> Self {
         Self::new(ErrorCode::TrackNotFound, "the participant publishes no track with that sid")
     }
 
     /// 409 `role_capacity_reached`, at `role`.
-    #[must_use]
     pub fn role_capacity_reached() -> Self {
         Self::new(ErrorCode::RoleCapacityReached, "the role is full for this room").at("role")
     }
 
     /// 409 `room_ended`: the room has ended, and its name cannot be used again.
-    #[must_use]
     pub fn room_ended() -> Self {
         Self::new(ErrorCode::RoomEnded, "the room has ended; its name stays reserved")
     }
 
     /// 404 `room_not_found` for data to a room that has ended.
-    #[must_use]
     pub fn no_room_for_data() -> Self {
         Self::new(ErrorCode::RoomNotFound, "the room has ended, so nobody is there to receive data")
     }
 
     /// 500 `internal_error`. The cause is for the log, not for the client.
-    #[must_use]
     pub fn internal() -> Self {
         Self::new(ErrorCode::InternalError, "the server hit an unexpected fault; retrying may help")
     }

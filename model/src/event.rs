@@ -187,7 +187,6 @@ impl ChangedBy {
     pub const OPERATOR: &str = "operator";
 
     /// Returns the participant that made the change, if one did.
-    #[must_use]
     pub const fn identity(&self) -> Option<&Identity> {
         match self {
             Self::Identity(identity) => Some(identity),
@@ -196,7 +195,6 @@ impl ChangedBy {
     }
 
     /// Returns the prefix of the API key that made the change, or [`ChangedBy::OPERATOR`], unless a participant made it.
-    #[must_use]
     pub fn api_key_prefix(&self) -> Option<&str> {
         match self {
             Self::Identity(_) => None,
@@ -231,25 +229,21 @@ impl Event {
     }
 
     /// Makes a `room.started` event.
-    #[must_use]
     pub fn room_started(context: EventContext) -> Self {
         Self::new(EventType::RoomStarted, context, Fields::Room {})
     }
 
     /// Makes a `room.finished` event.
-    #[must_use]
     pub fn room_finished(context: EventContext) -> Self {
         Self::new(EventType::RoomFinished, context, Fields::Room {})
     }
 
     /// Makes a `participant.joined` event.
-    #[must_use]
     pub fn participant_joined(context: EventContext, participant: ParticipantRef) -> Self {
         Self::new(EventType::ParticipantJoined, context, Fields::Participant(participant))
     }
 
     /// `participant.left`, or `participant.connection_aborted` if its connection was lost.
-    #[must_use]
     pub fn participant_gone(context: EventContext, participant: ParticipantRef, departure: Departure) -> Self {
         let event_type = match departure {
             Departure::Left => EventType::ParticipantLeft,
@@ -259,7 +253,6 @@ impl Event {
     }
 
     /// `track.published` or `track.unpublished`.
-    #[must_use]
     pub fn track(context: EventContext, participant: ParticipantRef, track: TrackSummary, change: TrackChange) -> Self {
         let event_type = match change {
             TrackChange::Published => EventType::TrackPublished,
@@ -269,7 +262,6 @@ impl Event {
     }
 
     /// `participant.publish_limit_exceeded` or `_cleared`; the track where the excess can be attributed to one.
-    #[must_use]
     pub fn publish_limit(context: EventContext, participant: ParticipantRef, limit: PublishLimit) -> Self {
         let event_type = if limit.exceeded {
             EventType::ParticipantPublishLimitExceeded
@@ -280,7 +272,6 @@ impl Event {
     }
 
     /// `participant.role_changed`; `participant` contains the new role.
-    #[must_use]
     pub fn role_changed(
         context: EventContext,
         participant: ParticipantRef,
@@ -297,7 +288,6 @@ impl Event {
     }
 
     /// `recording.started` or `broadcast.started`.
-    #[must_use]
     pub fn egress_started(context: EventContext, kind: EgressKind, egress_id: EgressId) -> Self {
         let event_type = match kind {
             EgressKind::Recording => EventType::RecordingStarted,
@@ -308,7 +298,6 @@ impl Event {
 
     /// The event of a change of status: `*.failed` for a failure, `*.ended` for the other final ones, else
     /// `*.updated`.
-    #[must_use]
     pub fn egress_updated(context: EventContext, kind: EgressKind, egress_id: EgressId, status: EgressStatus) -> Self {
         use EventType as E;
         let [updated, ended, failed] = match kind {
@@ -324,7 +313,6 @@ impl Event {
     }
 
     /// `ingress.started` when an encoder begins to publish, `ingress.ended` when it stops.
-    #[must_use]
     pub fn ingress(context: EventContext, ingress_id: IngressId, identity: Identity, status: IngressStatus) -> Self {
         let publishing = status == IngressStatus::Publishing;
         let event_type = if publishing { EventType::IngressStarted } else { EventType::IngressEnded };

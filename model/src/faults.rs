@@ -47,7 +47,6 @@ pub fn arm(scope: &str, point: &str, fault: Fault) {
 }
 
 /// Returns the number of faults in a scope that have not happened yet.
-#[must_use]
 pub fn left(scope: &str) -> usize {
     ARMED.lock().iter().filter(|armed| armed.scope.as_deref() == Some(scope)).count()
 }
@@ -56,7 +55,6 @@ pub fn left(scope: &str) -> usize {
 ///
 /// # Panics
 /// If the fault is a panic.
-#[must_use]
 pub fn at(scope: &str, point: &str) -> Option<Fault> {
     let fault = take(scope, point);
     assert!(fault != Some(Fault::Panic), "a fault at {point}");

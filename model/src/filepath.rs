@@ -36,7 +36,6 @@ impl FilePath {
     }
 
     /// Returns the default name of a recording: `{room}-{UTC time}.mp4`, or `.ogg` for audio only.
-    #[must_use]
     pub fn timestamped(room: &RoomName, at: Timestamp, audio_only: bool) -> Self {
         // Colons are no part of a file name everywhere.
         let time: String = at.to_string().chars().filter(|c| !matches!(c, ':' | '-')).collect();
@@ -45,7 +44,6 @@ impl FilePath {
     }
 
     /// Splits the path before the dot of its extension, if it has one.
-    #[must_use]
     pub fn split_extension(&self) -> (&str, Option<&str>) {
         let name = self.0.rfind('/').map_or(0, |slash| slash + 1);
         match self.0[name..].rfind('.').filter(|dot| *dot > 0) {
@@ -55,7 +53,6 @@ impl FilePath {
     }
 
     /// Returns the path as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

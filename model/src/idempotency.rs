@@ -26,7 +26,6 @@ pub struct ParseIdempotencyKeyError;
 
 impl IdempotencyKey {
     /// Returns the key as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,14 +46,12 @@ pub struct ParticipantCaller(Box<str>);
 
 impl ParticipantCaller {
     /// Returns the caller with this identity in this room. A newer token makes no other caller.
-    #[must_use]
     pub fn new(room: &RoomName, identity: &Identity) -> Self {
         // Neither holds the slash between them.
         Self(format!("{room}/{identity}").into())
     }
 
     /// Returns the caller as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -98,7 +95,6 @@ pub struct IdempotencyRecord {
 
 impl IdempotencyRecord {
     /// Returns a record for a request whose response is not stored yet.
-    #[must_use]
     pub fn new(slot: IdempotencySlot, fingerprint: [u8; 32], secret: bool) -> Self {
         Self { slot, fingerprint, made_by: None, secret, stored: Arc::default() }
     }
@@ -115,7 +111,6 @@ impl IdempotencyRecord {
     }
 
     /// Whether the response is durable.
-    #[must_use]
     pub fn is_stored(&self) -> bool {
         self.stored.load(Ordering::Acquire)
     }

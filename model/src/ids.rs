@@ -115,7 +115,6 @@ impl ProjectId {
     pub const PREFIX: &'static str = "prj_";
 
     /// Returns a new random id.
-    #[must_use]
     pub fn new() -> Self {
         Self(format!("{}{}", Self::PREFIX, random_hex12()).into())
     }
@@ -129,7 +128,6 @@ impl Default for ProjectId {
 
 impl TemplateId {
     /// Returns a new random id.
-    #[must_use]
     pub fn new() -> Self {
         Self(format!("tpl_{}", random_hex12()).into())
     }
@@ -138,7 +136,6 @@ impl TemplateId {
 impl Identity {
     /// Returns a random identity for a participant who exchanges a room code without naming one: `guest-` and eight
     /// characters.
-    #[must_use]
     pub fn guest() -> Self {
         const RANDOM_CHARACTERS: usize = 8;
         let random = crate::secret::random_text(RANDOM_CHARACTERS, crate::secret::UNAMBIGUOUS);
@@ -154,7 +151,6 @@ impl Default for TemplateId {
 
 impl DestinationId {
     /// Returns a new random id.
-    #[must_use]
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self(format!("dst_{}", random_hex12()).into())
@@ -163,13 +159,11 @@ impl DestinationId {
 
 impl NamespacedRoom {
     /// Joins project id and room name by a dot.
-    #[must_use]
     pub fn new(project: &ProjectId, room: &RoomName) -> Self {
         Self(format!("{project}.{room}").into())
     }
 
     /// Returns the project and the room of this name.
-    #[must_use]
     pub fn split(&self) -> (ProjectId, RoomName) {
         // The pattern guarantees the dot; an empty tail would not have parsed.
         let (project, room) = self.0.split_once('.').unwrap_or((&self.0, ""));

@@ -37,14 +37,12 @@ word_enum! {
 
 impl IngressStatus {
     /// Whether no other status can follow. A project can still delete a `complete` endpoint.
-    #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Complete | Self::Deleted)
     }
 
     /// The status that the event of a move to `next` carries: one event when an encoder begins to publish, one when it
     /// does no more, and none for other moves. The status of an event is never `deleted`.
-    #[must_use]
     pub const fn event_status(self, next: Self) -> Option<Self> {
         match (self, next) {
             (Self::Publishing, Self::Publishing) => None,
@@ -62,7 +60,6 @@ pub struct StreamKeyHash(pub [u8; 32]);
 
 impl StreamKeyHash {
     /// Returns the hash of a stream key.
-    #[must_use]
     pub fn from_key(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
@@ -120,7 +117,6 @@ pub struct Ingress {
 
 impl Ingress {
     /// Returns the media plane's name of its room.
-    #[must_use]
     pub fn namespaced_room(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.room)
     }

@@ -31,25 +31,21 @@ pub struct ParseApiKeyError;
 
 impl ApiKey {
     /// Returns a new random key.
-    #[must_use]
     pub fn generate(env: Environment) -> Self {
         Self(Secret::new(format!("vk_{env}_{}", random_text(RANDOM_CHARACTERS, BASE62))))
     }
 
     /// Returns the first twelve characters.
-    #[must_use]
     pub fn prefix(&self) -> ApiKeyPrefix {
         ApiKeyPrefix(self.0.reveal()[..ApiKeyPrefix::LEN].into())
     }
 
     /// Returns the hash that is stored.
-    #[must_use]
     pub fn hash(&self) -> ApiKeyHash {
         ApiKeyHash(Sha256::digest(self.0.reveal()).into())
     }
 
     /// Returns the complete key, which is shown once.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         self.0.reveal()
     }
@@ -76,7 +72,6 @@ impl ApiKeyPrefix {
     pub const LEN: usize = 12;
 
     /// Returns the prefix as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -37,7 +37,6 @@ pub struct Page<T> {
 
 impl<T> Page<T> {
     /// Builds a page from up to `limit + 1` rows fetched from `offset` on.
-    #[must_use]
     pub fn from_fetched(mut rows: Vec<T>, request: PageRequest) -> Self {
         let limit = request.limit as usize;
         let has_more = rows.len() > limit;
@@ -46,7 +45,6 @@ impl<T> Page<T> {
     }
 
     /// Cuts a page out of a complete list.
-    #[must_use]
     pub fn from_all(rows: Vec<T>, request: PageRequest) -> Self {
         let skipped = usize::try_from(request.offset).unwrap_or(usize::MAX);
         let fetched = rows.into_iter().skip(skipped).take(request.limit as usize + 1);

@@ -47,7 +47,6 @@ pub struct Participant {
 
 impl Participant {
     /// Returns the last role change of its identity that its token was minted after, if there was one.
-    #[must_use]
     pub fn known_role_change(&self) -> Option<RoleChangeId> {
         self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
     }
@@ -62,7 +61,6 @@ impl Participant {
     }
 
     /// Returns the role in its attributes, if there is one.
-    #[must_use]
     pub fn role(&self) -> Option<RoleName> {
         self.attributes.get(ROLE_ATTRIBUTE).and_then(|role| role.parse().ok())
     }
@@ -107,13 +105,11 @@ impl From<&str> for ParticipantKind {
 
 impl ParticipantKind {
     /// Whether a participant of this kind starts a room and keeps it open. Recorders and agents do not.
-    #[must_use]
     pub const fn keeps_room(self) -> bool {
         !matches!(self, Self::Egress | Self::Agent)
     }
 
     /// Whether a join of this kind is recorded as a session. That of a recorder is not.
-    #[must_use]
     pub const fn makes_session(self) -> bool {
         !matches!(self, Self::Egress)
     }

@@ -61,7 +61,6 @@ struct Position<'a> {
 
 impl PermitLimits {
     /// So many permits, all of which one project may have.
-    #[must_use]
     pub const fn of_all(total: usize) -> Self {
         Self { total, of_project: total }
     }
@@ -69,7 +68,6 @@ impl PermitLimits {
 
 impl ProjectPermits {
     /// Creates permits that are free.
-    #[must_use]
     pub fn new(limits: PermitLimits) -> Self {
         Self { limits, state: Arc::default() }
     }
@@ -114,7 +112,6 @@ impl ProjectPermits {
     }
 
     /// Returns how many permits no project has.
-    #[must_use]
     pub fn free(&self) -> usize {
         self.limits.total - self.state.lock().taken.total()
     }

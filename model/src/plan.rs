@@ -79,7 +79,6 @@ impl PlanFeatures {
 impl Plan {
     /// Returns the effective maximum of participants in a room: the smaller of its own and the plan's; `None` is
     /// unlimited.
-    #[must_use]
     pub fn effective_cap(&self, max_participants: u32) -> Option<u32> {
         let own = Some(max_participants).filter(|cap| *cap > 0);
         match (own, self.limits.participants_per_room) {

@@ -57,13 +57,11 @@ pub struct RateLimit(RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMi
 
 impl RateLimit {
     /// Nothing has been taken.
-    #[must_use]
     pub fn new(clock: &Clock, rate: Rate) -> Self {
         Self(RateLimiter::direct_with_clock(rate.quota(), MonotonicClock(clock.clone())))
     }
 
     /// Takes a number of what the rate allows; returns whether there was enough. More than the burst is never there.
-    #[must_use]
     pub fn take(&self, number: u32) -> bool {
         NonZeroU32::new(number).is_none_or(|number| matches!(self.0.check_n(number), Ok(Ok(()))))
     }
@@ -78,7 +76,6 @@ pub struct RateLimits<K: Hash + Eq + Clone> {
 
 impl<K: Hash + Eq + Clone> RateLimits<K> {
     /// Nothing has been taken.
-    #[must_use]
     pub fn new(clock: &Clock, rate: Rate) -> Self {
         let limiter = RateLimiter::dashmap_with_clock(rate.quota(), MonotonicClock(clock.clone()));
         Self { limiter, before_forgetting: AtomicUsize::new(FEW_KEYS) }
@@ -94,7 +91,6 @@ impl<K: Hash + Eq + Clone> RateLimits<K> {
     }
 
     /// Takes a number of what the rate allows for a key; returns whether there was enough. More than the burst is never there.
-    #[must_use]
     pub fn take(&self, key: &K, number: u32) -> bool {
         self.forget_idle();
         NonZeroU32::new(number).is_none_or(|number| matches!(self.limiter.check_key_n(key, number), Ok(Ok(()))))

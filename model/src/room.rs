@@ -40,7 +40,6 @@ pub struct Room {
 
 impl Room {
     /// Returns the media plane's name of the room.
-    #[must_use]
     pub fn namespaced_name(&self) -> NamespacedRoom {
         NamespacedRoom::new(&self.project_id, &self.name)
     }
@@ -58,7 +57,6 @@ word_enum! {
 
 /// Returns the deadline of a room without a first join. A timeout of 0 applies after a leave only, so before the first
 /// join it means the default.
-#[must_use]
 pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
     let seconds = if empty_timeout_seconds == 0 { DEFAULT_EMPTY_TIMEOUT_SECONDS } else { empty_timeout_seconds };
     created_at.after(Duration::from_secs(seconds.into()))
@@ -67,7 +65,6 @@ pub fn unjoined_deadline(created_at: Timestamp, empty_timeout_seconds: u32) -> T
 impl Room {
     /// Whether the time is over for which the room stays open without participants. A deadline further away than that time was
     /// set by a clock that was ahead; it is asked about only when its timer has fired.
-    #[must_use]
     pub fn is_past_deadline(&self, now: Timestamp) -> bool {
         let latest = unjoined_deadline(now, self.empty_timeout_seconds);
         self.empty_deadline.is_some_and(|deadline| deadline <= now || deadline > latest)
@@ -75,7 +72,6 @@ impl Room {
 }
 
 /// Returns the deadline of a room that its last participant left at `left_at`.
-#[must_use]
 pub fn left_deadline(left_at: Timestamp, empty_timeout_seconds: u32) -> Timestamp {
     left_at.after(Duration::from_secs(empty_timeout_seconds.into()))
 }

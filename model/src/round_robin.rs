@@ -38,13 +38,11 @@ impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
     }
 
     /// Returns whether something waits for a key.
-    #[must_use]
     pub fn has(&self, key: &K) -> bool {
         self.queues.contains_key(key)
     }
 
     /// Returns the item of a key with this number, if it waits.
-    #[must_use]
     pub fn get(&self, key: &K, number: u64) -> Option<&T> {
         self.queues.get(key)?.get(&number)
     }
@@ -80,13 +78,11 @@ impl<K: Clone + Eq + Hash, T> RoundRobin<K, T> {
     }
 
     /// Returns the number of keys for which something waits.
-    #[must_use]
     pub fn keys(&self) -> usize {
         self.queues.len()
     }
 
     /// Returns whether nothing waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }

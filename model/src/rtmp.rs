@@ -83,13 +83,11 @@ impl RtmpUrl {
     }
 
     /// Returns the url with its stream key, for the media plane and for encrypted storage only.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         self.text.reveal()
     }
 
     /// Splits the url as media servers and their clients do; `None` if nothing tells the stream key from the application.
-    #[must_use]
     pub fn split_key(&self) -> Option<StreamKey<'_>> {
         let text = self.reveal();
         let path = text.find("://").and_then(|at| Some(at + 3 + text[at + 3..].find(['/', '?', '#'])?))?;
@@ -104,13 +102,11 @@ impl RtmpUrl {
     }
 
     /// The url as it may be shown: `rtmp://host[:port]/app/REDACTED`. User name, password and query are left out.
-    #[must_use]
     pub fn redacted(&self) -> &str {
         &self.redacted
     }
 
     /// Returns the host; an IPv6 address is in brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }

@@ -123,7 +123,6 @@ macro_rules! word_enum {
             pub const WORDS: &'static str = concat!($first_word, $(", ", $word),*);
 
             /// Returns the word by which the variant is stored and shown.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { Self::$first => $first_word, $(Self::$variant => $word,)* }
             }

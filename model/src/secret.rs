@@ -16,7 +16,6 @@ impl Secret {
     }
 
     /// Returns the text, to sign with it, to send it or to show it once.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         self.0.expose_secret()
     }
@@ -40,7 +39,6 @@ impl fmt::Debug for Secret {
 ///
 /// # Panics
 /// The operating system provides no random bytes. Without them, secrets would be predictable.
-#[must_use]
 #[expect(clippy::expect_used, reason = "without random bytes, secrets would be predictable")]
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -49,7 +47,6 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
 }
 
 /// Returns `len` characters drawn uniformly from `alphabet`; bytes beyond its largest multiple are discarded.
-#[must_use]
 pub fn random_text(len: usize, alphabet: &[u8]) -> String {
     let mut text = String::with_capacity(len);
     while text.len() < len {

@@ -30,7 +30,6 @@ pub struct Session {
 
 impl Session {
     /// Returns the whole seconds to its end, or to `now` while it is open.
-    #[must_use]
     pub fn duration_seconds(&self, now: Timestamp) -> u64 {
         self.left_at.unwrap_or(now).since(self.joined_at).as_secs()
     }

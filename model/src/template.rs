@@ -76,7 +76,6 @@ pub fn check_references(roles: &BTreeMap<RoleName, Role>) -> Result<(), UnknownR
 }
 
 /// Returns the first other role with `name` in its `subscribe.to_roles`.
-#[must_use]
 pub fn referring_role<'a>(roles: &'a BTreeMap<RoleName, Role>, name: &RoleName) -> Option<&'a RoleName> {
     roles
         .values()

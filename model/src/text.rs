@@ -23,7 +23,6 @@ impl Text {
     pub const PATTERN: &'static str = r"^[^\u0000]*$";
 
     /// Returns the text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

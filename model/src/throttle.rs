@@ -18,13 +18,11 @@ pub struct Throttle<K = (), T = Instant> {
 
 impl<T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<(), T> {
     /// Nothing was allowed yet.
-    #[must_use]
     pub fn new(interval: Duration) -> Self {
         Self::by_key(interval, 1)
     }
 
     /// Returns whether it is allowed now.
-    #[must_use]
     pub fn allow(&self, now: T) -> bool {
         self.allow_key((), now)
     }
@@ -32,13 +30,11 @@ impl<T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<(), T> {
 
 impl<K: Hash + Eq, T: Copy + PartialOrd + Add<Duration, Output = T>> Throttle<K, T> {
     /// Nothing was allowed yet. In an interval, so many keys are allowed at the most.
-    #[must_use]
     pub fn by_key(interval: Duration, most_keys: usize) -> Self {
         Self { interval, most_keys, allowed: Mutex::default() }
     }
 
     /// Returns whether it is allowed for a key now.
-    #[must_use]
     pub fn allow_key(&self, key: K, now: T) -> bool {
         let mut allowed = self.allowed.lock();
         allowed.retain(|_, at| now < *at + self.interval);

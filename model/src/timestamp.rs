@@ -12,7 +12,6 @@ pub struct Timestamp(i64);
 
 impl Timestamp {
     /// An instant from milliseconds since the epoch, brought into the years 1970 to 9999.
-    #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         const LAST: i64 = 253_402_207_200_000;
         Self(if millis < 0 {
@@ -25,7 +24,6 @@ impl Timestamp {
     }
 
     /// Milliseconds since the epoch.
-    #[must_use]
     pub const fn millis(self) -> i64 {
         self.0
     }
@@ -45,7 +43,6 @@ impl Timestamp {
     }
 
     /// How long from `earlier` to this; zero when `earlier` is later.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }

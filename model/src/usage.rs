@@ -26,19 +26,16 @@ pub struct ParseDayError;
 
 impl Day {
     /// Returns the day that is `number` days after 1970-01-01.
-    #[must_use]
     pub const fn from_number(number: i64) -> Self {
         Self(number)
     }
 
     /// Returns the days since 1970-01-01.
-    #[must_use]
     pub const fn number(self) -> i64 {
         self.0
     }
 
     /// Returns the first instant of the day.
-    #[must_use]
     pub const fn start(self) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_mul(DAY_MILLIS))
     }
@@ -127,13 +124,11 @@ pub struct MonthUse {
 }
 
 /// Returns the time in minutes, with fractions.
-#[must_use]
 pub fn minutes(time: Duration) -> f64 {
     time.as_secs_f64() / 60.0
 }
 
 /// Returns the price of a month's time above the plan's limit, each minute begun counted in full; 0 without a price.
-#[must_use]
 pub fn overage_ugx(plan: &Plan, participant_time: Duration) -> i64 {
     let (Some(block), Some(price)) = (plan.limits.participant_minutes_per_month, plan.overage_ugx_per_minute) else {
         return 0;
@@ -182,7 +177,6 @@ pub enum QuotaDecision {
 
 impl QuotaDecision {
     /// Decides by the records of minutes, credits and settlements.
-    #[must_use]
     pub fn from_ledger(plan: &Plan, status: ProjectStatus, month: &MonthUse) -> Self {
         let block = plan.limits.participant_minutes_per_month.map(|block| Duration::from_secs(u64::from(block) * 60));
         let spent = block.is_some_and(|block| month.participant_time >= block);
@@ -196,7 +190,6 @@ impl QuotaDecision {
     }
 
     /// Whether the decision depends on the wallet. A refusal by the operator or the plan does not.
-    #[must_use]
     pub const fn depends_on_balance(self) -> bool {
         matches!(self, Self::Allowed | Self::WalletEmpty)
     }
@@ -213,7 +206,6 @@ impl QuotaDecision {
     }
 
     /// Returns the state that the plan status shows.
-    #[must_use]
     pub const fn quota_state(self) -> QuotaState {
         match self {
             Self::Allowed => QuotaState::Active,

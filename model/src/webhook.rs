@@ -104,7 +104,6 @@ pub struct Attempt {
 
 impl Attempt {
     /// Returns the status of the delivery after this attempt.
-    #[must_use]
     pub const fn status(&self) -> DeliveryStatus {
         match (&self.outcome.error, self.retry_at) {
             (None, _) => DeliveryStatus::Delivered,
@@ -130,14 +129,12 @@ impl Default for RetrySchedule {
 impl RetrySchedule {
     /// Returns the instant of the next attempt after attempt number `attempts` (from 1) failed at `failed_at`; `None`
     /// if it was the last.
-    #[must_use]
     pub fn next_attempt(&self, attempts: u32, failed_at: Timestamp) -> Option<Timestamp> {
         let index = usize::try_from(attempts).ok()?.checked_sub(1)?;
         self.delays.get(index).map(|delay| failed_at.after(*delay))
     }
 
     /// Returns the longest delay.
-    #[must_use]
     pub fn longest_delay(&self) -> Duration {
         self.delays.iter().max().copied().unwrap_or_default()
     }

@@ -17,13 +17,11 @@ use crate::resolver::FilteredResolver;
 /// Returns how servers are called: by HTTP or HTTPS, without redirects and without a proxy. A response is a success whatever its
 /// status. TLS trusts the root certificates built into the binary, so that an image without any can call. The caller adds its
 /// deadlines and limits.
-#[must_use]
 pub fn config() -> ConfigBuilder<AgentScope> {
     config_trusting(RootCerts::WebPki)
 }
 
 /// Returns how servers are called, as [`config`] does, with other root certificates.
-#[must_use]
 pub fn config_trusting(roots: RootCerts) -> ConfigBuilder<AgentScope> {
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     Agent::config_builder()
@@ -45,13 +43,11 @@ pub struct Client {
 
 impl Client {
     /// Returns a client that reads bodies of up to `max_body` bytes.
-    #[must_use]
     pub fn new(config: Config, max_body: u64) -> Self {
         Self { agent: config.into(), max_body }
     }
 
     /// Returns a client that reads bodies of up to `max_body` bytes, and dials only addresses that `filter` permits.
-    #[must_use]
     pub fn filtered(config: Config, max_body: u64, filter: AddressFilter) -> Self {
         let agent = Agent::with_parts(config, DefaultConnector::default(), FilteredResolver::new(filter));
         Self { agent, max_body }

@@ -22,7 +22,6 @@ pub struct FilteredResolver<R = DefaultResolver> {
 
 impl FilteredResolver {
     /// Returns a resolver that returns only addresses that `filter` permits.
-    #[must_use]
     pub fn new(filter: AddressFilter) -> Self {
         Self::over(DefaultResolver::default(), filter)
     }
@@ -96,7 +95,6 @@ pub fn check_url(url: &str, filter: &AddressFilter) -> Result<Url, UrlError> {
 /// none to refuse.
 ///
 /// Blocks for as long as the system's resolver takes, so call it on a blocking thread.
-#[must_use]
 pub fn permits_host(host: &str, port: u16, filter: &AddressFilter) -> bool {
     // A dot at the end changes nothing about what is dialled, and keeps some resolvers from seeing an address.
     let host = host.strip_suffix('.').unwrap_or(host);

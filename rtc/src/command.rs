@@ -157,7 +157,6 @@ pub enum PeerCommand {
 
 impl PeerCommand {
     /// Names the participant that the command is for.
-    #[must_use]
     pub const fn for_peer(self, peer: ParticipantSid) -> Command {
         Command::Peer { peer, command: self }
     }

@@ -52,7 +52,6 @@ impl RoomHandle {
     }
 
     /// Returns the name of the room.
-    #[must_use]
     pub fn room(&self) -> &NamespacedRoom {
         &self.room
     }

@@ -17,7 +17,6 @@ const FU_END: u8 = 0x40;
 
 /// Returns the payloads of one frame. Small units that follow each other share a packet, large ones are split; delimiters and
 /// filler are left out.
-#[must_use]
 pub fn h264<'a>(units: impl IntoIterator<Item = &'a [u8]>) -> Vec<Arc<[u8]>> {
     let mut payloads = Vec::new();
     let mut small: Vec<&[u8]> = Vec::new();

@@ -25,7 +25,6 @@ pub enum Codec {
 
 impl Codec {
     /// Returns the MIME type as LiveKit spells it in `TrackInfo` and `Codec` messages.
-    #[must_use]
     pub const fn mime_type(self) -> &'static str {
         match self {
             Self::Opus => "audio/opus",
@@ -35,7 +34,6 @@ impl Codec {
     }
 
     /// Returns the codec that a MIME type, or the part behind its slash, names in any case; `None` if it is not forwarded.
-    #[must_use]
     pub fn from_mime_type(text: &str) -> Option<Self> {
         let name = text.rsplit('/').next().unwrap_or(text);
         [Self::Opus, Self::Vp8, Self::H264]
@@ -54,7 +52,6 @@ impl Codec {
     }
 
     /// Returns the ticks of the RTP timestamp per second.
-    #[must_use]
     pub const fn clock_rate(self) -> u32 {
         match self {
             Self::Opus => 48_000,
@@ -63,7 +60,6 @@ impl Codec {
     }
 
     /// Returns whether the codec carries sound or pictures.
-    #[must_use]
     pub const fn medium(self) -> TrackMedium {
         match self {
             Self::Opus => TrackMedium::Audio,
@@ -88,7 +84,6 @@ impl Quality {
     pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
 
     /// Returns the position among [`Quality::ALL`], which is the index of the layer as well.
-    #[must_use]
     pub const fn index(self) -> usize {
         match self {
             Self::Low => 0,

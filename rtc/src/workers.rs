@@ -31,7 +31,6 @@ impl Workers {
 
     /// Opens a room on the worker with the fewest participants; among several on the one with the fewest rooms. The caller opens
     /// a room again only after it has dropped the handle.
-    #[must_use]
     pub fn open_room(&self, name: &NamespacedRoom) -> RoomHandle {
         let load = |worker: &&WorkerThread| (worker.metrics.peers.load(Ordering::Relaxed), worker.sender.handles());
         // There is at least one.
@@ -40,14 +39,12 @@ impl Workers {
     }
 
     /// Returns the addresses that are advertised to clients: for each worker those of UDP, then those of TCP.
-    #[must_use]
     pub fn addresses(&self) -> Vec<(bool, SocketAddr)> {
         let candidates = self.threads.iter().flat_map(|thread| &thread.candidates);
         candidates.map(|candidate| (candidate.tcptype().is_some(), candidate.addr())).collect()
     }
 
     /// Returns what each worker has done.
-    #[must_use]
     pub fn metrics(&self) -> Vec<Arc<WorkerMetrics>> {
         self.threads.iter().map(|thread| thread.metrics.clone()).collect()
     }

@@ -1,21 +1,18 @@
 //! Plain text tables: columns aligned with spaces and no borders, so that `cut` and `awk` can read them.
 
 /// Formats rows below a line of upper-case headings. Lines have no trailing spaces.
-#[must_use]
 pub fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     let headings: Vec<String> = headings.iter().map(|heading| heading.to_uppercase()).collect();
     lines(std::iter::once(&headings).chain(rows))
 }
 
 /// Formats each field as a line `name  value`.
-#[must_use]
 pub fn fields(fields: &[(&str, String)]) -> String {
     let rows: Vec<_> = fields.iter().map(|(name, value)| vec![(*name).to_owned(), value.clone()]).collect();
     lines(rows.iter())
 }
 
 /// Formats rows without headings.
-#[must_use]
 pub fn rows(rows: &[Vec<String>]) -> String {
     lines(rows.iter())
 }

@@ -14,7 +14,6 @@ pub struct HostName(Host);
 
 impl HostName {
     /// Parses a name or an address; an IPv6 address may be in brackets. `None` for anything else, also with a port.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let address = || text.parse::<IpAddr>().ok().map(|address| address.to_string());
         let bracketed = address().filter(|_| text.contains(':')).map(|address| format!("[{address}]"));
@@ -23,7 +22,6 @@ impl HostName {
     }
 
     /// Whether it means this machine: `localhost`, or a loopback address.
-    #[must_use]
     pub fn is_loopback(&self) -> bool {
         match &self.0 {
             Host::Domain(name) => name == "localhost",
@@ -33,7 +31,6 @@ impl HostName {
     }
 
     /// Returns the name of a single host; `None` for an address and for a name with a wildcard.
-    #[must_use]
     pub fn domain(&self) -> Option<&str> {
         let Host::Domain(name) = &self.0 else { return None };
         let is_name = DnsName::try_from(name.as_str()).is_ok() && !name.ends_with('.');

@@ -85,7 +85,6 @@ pub struct Origin(String);
 
 impl Origin {
     /// Returns the origin as browsers send it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -114,7 +113,6 @@ impl TextSetting for Origin {
 
 impl HttpConfig {
     /// Returns the number of worker threads.
-    #[must_use]
     pub fn worker_threads(&self) -> usize {
         if self.workers == 0 { available_parallelism().map_or(1, usize::from) } else { self.workers }
     }

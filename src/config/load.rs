@@ -50,7 +50,6 @@ pub struct LoadedConfig {
 
 impl Sources {
     /// Returns the file and the process's environment as sources.
-    #[must_use]
     pub fn from_process(mode: Mode, file: Option<&Path>) -> Self {
         // A variable that is not UTF-8 is not skipped: its lossy text is rejected if it is a setting.
         let texts = std::env::vars_os().map(|(name, text)| (lossy(&name), lossy(&text)));

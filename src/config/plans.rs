@@ -39,7 +39,6 @@ impl Plans {
     }
 
     /// Returns the plan with an id.
-    #[must_use]
     pub fn get(&self, id: &str) -> Option<&Plan> {
         self.0.get(id)
     }

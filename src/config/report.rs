@@ -43,7 +43,6 @@ impl SettingOrigins {
 
 impl SettingReport {
     /// Whether the value is secret, or a part of it.
-    #[must_use]
     pub fn is_secret(&self) -> bool {
         self.value.contains(HIDDEN)
     }

@@ -47,7 +47,6 @@ pub struct BillingConfig {
 
 impl EncryptionConfig {
     /// Returns the path of the key file; `None` for a deployment without a key.
-    #[must_use]
     pub fn key_path(&self, data: &Path) -> Option<PathBuf> {
         match self.key_file.as_deref() {
             None => Some(data.join("encryption.key")),
@@ -59,7 +58,6 @@ impl EncryptionConfig {
 
 impl RecordingsConfig {
     /// Returns the directory of recordings.
-    #[must_use]
     pub fn path(&self, data: &Path) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| data.join("recordings"))
     }

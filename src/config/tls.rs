@@ -69,13 +69,11 @@ impl Default for TlsConfig {
 
 impl TlsConfig {
     /// Returns the files of the certificate and of its key, if the certificate is in files.
-    #[must_use]
     pub fn files(&self) -> Option<(PathBuf, PathBuf)> {
         self.cert.clone().zip(self.key.clone())
     }
 
     /// Returns how certificates are obtained by ACME, if they are.
-    #[must_use]
     pub fn acme(&self) -> Option<AcmeConfig> {
         Some(AcmeConfig {
             domain: self.domain.as_ref()?.domain()?.to_owned(),

@@ -33,7 +33,6 @@ pub struct WebhooksConfig {
 
 impl WebhooksConfig {
     /// Returns `retry_delays` as the schedule of deliveries.
-    #[must_use]
     pub fn retry_schedule(&self) -> RetrySchedule {
         RetrySchedule { delays: self.retry_delays.clone() }
     }

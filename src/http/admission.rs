@@ -125,7 +125,6 @@ impl From<AdmissionLimit> for Problem {
 
 impl Admission {
     /// Nothing is admitted. `refused` counts the requests that are refused, by limit.
-    #[must_use]
     pub fn new(limits: AdmissionLimits, refused: IntCounterVec) -> Arc<Self> {
         let projects = (0..SHARDS).map(|_| Mutex::default()).collect();
         Arc::new(Self {
@@ -177,7 +176,6 @@ impl Admission {
     }
 
     /// Returns how many requests are admitted now.
-    #[must_use]
     pub fn counts(&self) -> AdmittedCounts {
         let at_once = self.at_once(self.sharing.now());
         let waiting = |projects: &Mutex<Projects>| -> usize {

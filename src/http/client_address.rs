@@ -12,13 +12,11 @@ pub struct TrustedProxies(pub Vec<IpNet>);
 
 impl TrustedProxies {
     /// Whether an address is one of a proxy.
-    #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|net| net.contains(&address))
     }
 
     /// Returns the client of a request: the peer, or behind trusted proxies the last address that none of them added.
-    #[must_use]
     pub fn client(&self, request: &HttpRequest) -> Option<ClientAddress> {
         let peer = request.peer_addr()?.ip().to_canonical();
         if !self.contains(peer) {

@@ -166,20 +166,17 @@ impl Activity {
 
 impl ClientStream {
     /// Wraps a connection that has just been accepted.
-    #[must_use]
     pub fn new(socket: Socket, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
         let timer = Box::pin(sleep(timeouts.request));
         Self { socket, activity: Activity::new(permit), timeouts, timer, has_read_all: false, unwritable_since: None }
     }
 
     /// The client's address.
-    #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
         self.socket.peer_addr().ok()
     }
 
     /// What requests share with the connection, see [`Handling::begin`].
-    #[must_use]
     pub fn activity(&self) -> Rc<Activity> {
         Rc::clone(&self.activity)
     }

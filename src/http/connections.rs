@@ -60,14 +60,12 @@ impl ConnectionLimit {
 
 impl Connections {
     /// No connection is open. `refused` counts those that are refused, by limit.
-    #[must_use]
     pub fn new(max: usize, trusted_proxies: TrustedProxies, refused: IntCounterVec) -> Arc<Self> {
         let warnings = Throttle::new(WARNING_INTERVAL);
         Arc::new(Self { max, trusted_proxies, refused, warnings, open: Mutex::default() })
     }
 
     /// The most connections, in total.
-    #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }

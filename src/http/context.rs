@@ -34,7 +34,6 @@ pub enum Caller {
 
 impl Caller {
     /// The project that it belongs to.
-    #[must_use]
     pub fn project(&self) -> Option<ProjectId> {
         match self {
             Self::Key(credential) => Some(credential.project_id.clone()),
@@ -78,7 +77,6 @@ impl RequestContext {
     }
 
     /// The project whose resources this request can reach.
-    #[must_use]
     pub fn project(&self) -> ProjectId {
         // A fresh id, which no project has: every lookup by it finds nothing.
         self.caller.project().unwrap_or_default()

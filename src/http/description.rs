@@ -47,13 +47,11 @@ pub struct ResponseDoc {
 
 impl OperationDoc {
     /// The description of what an operation reads.
-    #[must_use]
     pub fn new(ParameterDocs(parameters): ParameterDocs, body: Option<BodyDoc>) -> Self {
         Self { tag: "", summary: "", parameters, body, body_example: None, response: None, links: Vec::new() }
     }
 
     /// The codes with which parameters and bodies are refused that do not parse; without those of the path if it has its own refusal.
-    #[must_use]
     pub fn parse_errors(&self, with_path: bool) -> Vec<ErrorCode> {
         let mut codes = Vec::new();
         for parameter in self.parameters.iter().filter(|parameter| with_path || parameter["in"] != "path") {
@@ -88,14 +86,12 @@ fn add_pattern_codes(schema: &Value, codes: &mut Vec<ErrorCode>) {
 
 impl ResponseDoc {
     /// The body `R`.
-    #[must_use]
     pub fn of<R: ToSchema>(example: Value) -> Self {
         let BodyDoc { schema, schemas, .. } = BodyDoc::new::<R>();
         Self { schema, example, schemas }
     }
 
     /// A page of `R` under the name `collection`.
-    #[must_use]
     pub fn page<R: ToSchema>(collection: &str, example: Value) -> Self {
         let BodyDoc { schema: item, schemas, .. } = BodyDoc::new::<R>();
         let schema = json!({

@@ -14,7 +14,6 @@ use super::error::ApiError;
 pub type Named = (String, String);
 
 /// The hosts of urls that stand at `field`.
-#[must_use]
 pub fn rtmp_hosts(field: &str, urls: &[RtmpUrl]) -> Vec<Named> {
     urls.iter().enumerate().map(|(index, url)| (format!("{field}[{index}]"), url.host().to_owned())).collect()
 }

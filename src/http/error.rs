@@ -40,19 +40,16 @@ impl ApiError {
     }
 
     /// The HTTP status.
-    #[must_use]
     pub fn status(&self) -> u16 {
         self.problem.code.status()
     }
 
     /// The error envelope with its status.
-    #[must_use]
     pub fn to_response(&self) -> Response {
         envelope(&self.problem)
     }
 
     /// The HTTP response, with `Retry-After` where waiting helps.
-    #[must_use]
     pub fn to_http(&self) -> HttpResponse {
         let mut http = response::send(self.to_response());
         if let Some(wait) = self.problem.retry_after {
@@ -97,7 +94,6 @@ struct Body<'a> {
 }
 
 /// A problem in the error envelope.
-#[must_use]
 pub fn envelope(problem: &Problem) -> Response {
     let body = Body { code: problem.code.as_str(), message: &problem.message, field: problem.field.as_deref() };
     // Three texts always serialise.

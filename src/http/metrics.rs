@@ -110,7 +110,6 @@ impl Metrics {
     }
 
     /// Starts to time a request.
-    #[must_use]
     pub fn time(&self, operation: &'static str) -> Timed<'_> {
         Timed { metrics: self, operation, since: Instant::now(), answered: false }
     }

@@ -151,7 +151,6 @@ fn correct(schema: &mut Value) {
 }
 
 /// The description of everything that is routed.
-#[must_use]
 pub fn document(operations: &[Operation]) -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<String, Value> = BTreeMap::new();
@@ -181,7 +180,6 @@ pub fn document(operations: &[Operation]) -> Value {
 }
 
 /// The description as text.
-#[must_use]
 pub fn text(operations: &[Operation]) -> String {
     // A JSON value always has a text.
     serde_json::to_string_pretty(&document(operations)).unwrap_or_default()

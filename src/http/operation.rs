@@ -47,7 +47,6 @@ impl Operation {
     }
 
     /// Returns the endpoint with the type of its success, if `H` is the handler.
-    #[must_use]
     pub fn typed<H: Handler<I>, I: FromRequest>(&'static self) -> Option<&'static dyn TypedEndpoint<H::Success>> {
         let endpoint: &dyn Any = &*self.endpoint;
         endpoint.downcast_ref::<Typed<H, I>>().map(|typed| typed as _)

@@ -77,7 +77,6 @@ impl Origins {
     }
 
     /// Answers a preflight for a path whose operations are `operations`.
-    #[must_use]
     pub fn preflight(&self, request: &HttpRequest, operations: &[&OperationSpec]) -> HttpResponse {
         let wanted = request.headers().get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|m| m.to_str().ok());
         let operation = operations.iter().find(|operation| Some(operation.method.as_str()) == wanted);
@@ -94,7 +93,6 @@ impl Origins {
 }
 
 /// Whether a request is a CORS preflight.
-#[must_use]
 pub fn is_preflight(request: &HttpRequest) -> bool {
     request.method() == HttpMethod::OPTIONS
         && request.headers().contains_key(header::ORIGIN)

@@ -29,7 +29,6 @@ pub struct Parts {
 
 impl Parts {
     /// Whether all parts answer.
-    #[must_use]
     pub const fn are_ready(self) -> bool {
         self.database && self.media && self.actors
     }
@@ -50,7 +49,6 @@ pub struct Readiness {
 
 impl Readiness {
     /// Nothing is checked before the first probe.
-    #[must_use]
     pub fn new(state: &Arc<AppState>) -> Self {
         Self { state: Arc::clone(state), last: Mutex::default() }
     }

@@ -25,7 +25,6 @@ pub fn describe(config: &mut web::ServiceConfig) {
 }
 
 /// 405 `method_not_allowed`, with the methods that the path takes.
-#[must_use]
 pub fn method_not_allowed(allowed: &str) -> HttpResponse {
     let message = format!("this path takes {allowed}");
     let mut response = ApiError::from(Problem::new(ErrorCode::MethodNotAllowed, message)).to_http();
@@ -42,7 +41,6 @@ pub fn single_method_resource(path: &str, method: Method, route: actix_web::Rout
 }
 
 /// Returns 404 `not_found`, for a path that has no operation.
-#[must_use]
 pub fn no_such_route() -> Problem {
     Problem::new(ErrorCode::NotFound, "no such route; /openapi.json describes those that exist")
 }

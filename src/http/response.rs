@@ -140,7 +140,6 @@ pub fn revealed<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, 
 }
 
 /// A response as actix-web sends it.
-#[must_use]
 pub fn send(response: Response) -> HttpResponse {
     let status = StatusCode::from_u16(response.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut builder = HttpResponseBuilder::new(status);

@@ -20,7 +20,6 @@ pub enum RequestSource {
 
 impl RequestSource {
     /// Returns the path parameters, decoded, by name.
-    #[must_use]
     pub fn path_parameters(&self) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
         match self {
             Self::Http(request) => {
@@ -33,7 +32,6 @@ impl RequestSource {
     }
 
     /// Returns the query string.
-    #[must_use]
     pub fn query_string(&self) -> &str {
         match self {
             Self::Http(request) => request.query_string(),
@@ -42,7 +40,6 @@ impl RequestSource {
     }
 
     /// Returns the HTTP request; `None` for a call of the console.
-    #[must_use]
     pub const fn http(&self) -> Option<&HttpRequest> {
         match self {
             Self::Http(request) => Some(request),
@@ -52,7 +49,6 @@ impl RequestSource {
 }
 
 /// Decodes a raw path parameter.
-#[must_use]
 pub fn decode_segment(raw: &str) -> Cow<'_, str> {
     percent_decode_str(raw).decode_utf8_lossy()
 }

@@ -22,7 +22,6 @@ pub enum Method {
 
 impl Method {
     /// The method in upper case, as in a request line.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -95,7 +94,6 @@ pub struct OperationSpec {
 
 impl OperationSpec {
     /// The path parameter that no log may show, if there is one.
-    #[must_use]
     pub const fn secret_parameter(&self) -> Option<&'static str> {
         match self.access {
             Access::Open(open) => Some(open.secret),
@@ -104,13 +102,11 @@ impl OperationSpec {
     }
 
     /// Whether browsers of `http.browser_origins` may call it: what a room token can do, and the way to get one.
-    #[must_use]
     pub const fn is_for_browsers(&self) -> bool {
         matches!(self.access, Access::KeyOrRoomToken(_) | Access::Open(_))
     }
 
     /// The permissions of which a room token needs one; none for an operation that takes keys alone.
-    #[must_use]
     pub const fn permissions(&self) -> &'static [Permission] {
         match self.access {
             Access::KeyOrRoomToken(permissions) => permissions,
@@ -119,7 +115,6 @@ impl OperationSpec {
     }
 
     /// Every code the operation is described with, by status: its own, and those of the checks that it declares.
-    #[must_use]
     pub fn error_codes(&self) -> Vec<ErrorCode> {
         let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];
         if !matches!(self.access, Access::Open(_)) {

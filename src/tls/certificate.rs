@@ -63,7 +63,6 @@ impl Certificate {
     }
 
     /// Returns what it is for and until when.
-    #[must_use]
     pub fn summary(&self) -> String {
         format!("{} until {}", self.names.join(", "), self.not_after)
     }
@@ -98,7 +97,6 @@ pub struct Certificates(Arc<RwLock<Option<Certificate>>>);
 
 impl Certificates {
     /// Starts with a certificate, or without one.
-    #[must_use]
     pub fn new(certificate: Option<Certificate>) -> Self {
         Self(Arc::new(RwLock::new(certificate)))
     }
@@ -109,7 +107,6 @@ impl Certificates {
     }
 
     /// Returns the present certificate.
-    #[must_use]
     pub fn current(&self) -> Option<Certificate> {
         self.0.read().clone()
     }

@@ -51,7 +51,6 @@ impl Challenges {
     }
 
     /// Returns the text for http-01 at the path with this token.
-    #[must_use]
     pub fn text(&self, asked: &str) -> Option<String> {
         match self.current()? {
             Answer::Http { token, text } if token == asked => Some(text),

@@ -21,7 +21,6 @@ type Version = [Option<(SystemTime, u64)>; 2];
 
 impl CertificateFiles {
     /// Names the files of `tls.cert` and `tls.key`.
-    #[must_use]
     pub const fn new(cert: PathBuf, key: PathBuf) -> Self {
         Self { cert, key }
     }

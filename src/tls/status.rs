@@ -20,7 +20,6 @@ pub struct TlsStatus {
 
 impl TlsStatus {
     /// The status of certificates, which the server renews if `renewal` is given.
-    #[must_use]
     pub fn new(
         certificates: Certificates,
         challenges: Challenges,
@@ -30,7 +29,6 @@ impl TlsStatus {
     }
 
     /// Returns when the present certificate expires, if there is one.
-    #[must_use]
     pub fn expires(&self) -> Option<Timestamp> {
         self.certificates.current().map(|certificate| certificate.not_after)
     }

@@ -110,13 +110,11 @@ impl Default for Progress {
 
 impl Progress {
     /// Returns how long the egress has run.
-    #[must_use]
     pub fn runs_for(&self) -> Duration {
         self.start.elapsed()
     }
 
     /// Returns the states of the receivers of a broadcast, in the order of its urls.
-    #[must_use]
     pub fn targets(&self) -> Vec<TargetState> {
         self.targets.lock().clone()
     }
@@ -126,7 +124,6 @@ impl Progress {
     }
 
     /// Returns the tracks that are left out.
-    #[must_use]
     pub fn left_out(&self) -> LeftOutTracks {
         self.left_out.lock().clone()
     }
@@ -189,7 +186,6 @@ pub struct JobHandle {
 
 impl JobHandle {
     /// Returns where packets go.
-    #[must_use]
     pub fn sink(&self) -> Arc<dyn PacketSink> {
         Arc::<Queue>::clone(&self.sink)
     }
@@ -206,7 +202,6 @@ impl JobHandle {
     }
 
     /// Returns what it has done.
-    #[must_use]
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }

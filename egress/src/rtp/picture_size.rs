@@ -40,7 +40,6 @@ pub fn announced(codec: Codec, frame: &[u8]) -> Announced {
 }
 
 /// Reads what the units of a frame of H.264 announce, or parameter sets.
-#[must_use]
 pub fn of_units<'a>(units: impl Iterator<Item = &'a [u8]>) -> Announced {
     let sets = units.filter(|unit| unit.first().is_some_and(|header| header & 0x1f == SEQUENCE_PARAMETERS));
     sets.fold(Announced::Nothing, |before, set| match (before, read_set(set)) {

@@ -50,7 +50,6 @@ pub struct EmbeddedPlaneBuilder {
 impl EmbeddedPlane {
     /// Begins a plane without rooms, which sends its reports to the sink. The publish urls of encoders have the host of
     /// `public_url`, the websocket url of clients.
-    #[must_use]
     pub fn builder(
         clock: Clock,
         signer: Arc<TokenSigner>,
@@ -86,7 +85,6 @@ impl EmbeddedPlaneBuilder {
     }
 
     /// Builds the plane.
-    #[must_use]
     pub fn build(self) -> EmbeddedPlane {
         EmbeddedPlane::new(Inner {
             stream_key_rates: StreamKeyRates::new(&self.clock),

@@ -47,7 +47,6 @@ pub struct ConfigMismatch {
 
 impl ConfigCheck {
     /// Returns whether everything was checked and no setting has to change.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         self.problems.is_empty() && self.unknown.is_empty()
     }

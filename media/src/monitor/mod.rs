@@ -50,7 +50,6 @@ struct Inner {
 
 impl MonitoredPlane {
     /// Wraps a plane. `circuit` is `None` for a plane whose calls fail without a delay.
-    #[must_use]
     pub fn new(
         plane: Arc<dyn MediaPlane>,
         clock: Clock,

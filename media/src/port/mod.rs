@@ -206,7 +206,6 @@ pub struct Survey {
 
 impl Survey {
     /// Shares a survey out to the projects of its rooms.
-    #[must_use]
     pub fn by_project(self) -> BTreeMap<ProjectId, Self> {
         let mut shares = BTreeMap::<ProjectId, Self>::new();
         for room in self.rooms {

@@ -87,7 +87,6 @@ pub enum MediaEvent {
 
 impl MediaEvent {
     /// Returns the identity of the participant that the event is about.
-    #[must_use]
     pub const fn identity(&self) -> Option<&Identity> {
         match self {
             Self::JoinRequested { participant, .. } | Self::ParticipantJoined(participant) => {

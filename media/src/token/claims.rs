@@ -45,25 +45,21 @@ pub struct RoomConfig {
 
 impl Claims {
     /// Returns the role to join with; `None` if the attribute is absent or invalid.
-    #[must_use]
     pub fn role(&self) -> Option<RoleName> {
         self.attributes.get(ROLE_ATTRIBUTE).and_then(|role| role.parse().ok())
     }
 
     /// Returns the last role change of the identity in the room that the token was minted after, if there was one.
-    #[must_use]
     pub fn role_change(&self) -> Option<RoleChangeId> {
         self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
     }
 
     /// Returns the limit of everything published together, in kilobits per second; `None` means no limit.
-    #[must_use]
     pub fn max_kbps(&self) -> Option<u32> {
         self.attributes.get(MAX_KBPS_ATTRIBUTE).and_then(|kbps| kbps.parse().ok())
     }
 
     /// Returns the maximum of participants of a room that this join opens; `None` means no limit.
-    #[must_use]
     pub fn max_participants(&self) -> Option<u32> {
         self.room_config.and_then(|config| config.max_participants)
     }

@@ -27,7 +27,6 @@ impl Default for Grants {
 impl Grants {
     /// Creates the grants of a role. A token cannot express `to_roles`, except for an empty list, which forbids subscribing.
     /// The media plane enforces the other lists (see [`crate::MediaPlane::set_subscription_rules`]).
-    #[must_use]
     pub fn from_role(publish: &RolePublish, subscribe: &RoleSubscribe, hidden: bool) -> Self {
         Self {
             can_publish: publish.allows_media(),

@@ -211,7 +211,6 @@ pub enum ConfigInput {
 
 impl ConfigInput {
     /// The kind of destination this can be.
-    #[must_use]
     pub const fn kind(&self) -> DestinationKind {
         match self {
             Self::Recording(_) => DestinationKind::Recording,

@@ -22,7 +22,6 @@ macro_rules! text_id {
             pub const PATTERN: &'static str = $pattern;
 
             /// Returns the id as text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -76,7 +75,6 @@ macro_rules! uuid_id {
             pub const PATTERN: &'static str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 
             /// Returns a new id of version 7, so that ids that are made in sequence are neighbours in an index.
-            #[must_use]
             #[allow(clippy::new_without_default)]
             pub fn new() -> Self {
                 Self(uuid::Uuid::now_v7())

@@ -51,7 +51,6 @@ word_enum! {
 
 impl RolePermissions {
     /// Returns the permissions that are held.
-    #[must_use]
     pub fn new(is_held: impl Fn(Permission) -> bool) -> Self {
         Self {
             end_room: is_held(Permission::EndRoom),
@@ -66,7 +65,6 @@ impl RolePermissions {
     }
 
     /// Whether the role has the permission.
-    #[must_use]
     pub const fn allows(&self, permission: Permission) -> bool {
         match permission {
             Permission::EndRoom => self.end_room,

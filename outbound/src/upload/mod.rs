@@ -97,7 +97,6 @@ impl Uploader {
     }
 
     /// Starts an attempt in a task, and calls `done` with its result.
-    #[must_use]
     pub fn start(
         &self,
         file: UploadedFile,
@@ -125,7 +124,6 @@ impl Uploader {
     }
 
     /// Returns the attempts that run or wait.
-    #[must_use]
     pub fn running(&self) -> Vec<Arc<UploadProgress>> {
         let mut running = self.running.lock();
         running.retain(|progress| progress.strong_count() > 0);

@@ -18,7 +18,6 @@ pub struct UploadProgress {
 
 impl UploadProgress {
     /// Returns the progress of an upload without attempts, or with those of an earlier run of the server.
-    #[must_use]
     pub fn new(egress: EgressId, multipart: Option<String>) -> Self {
         let (sent, size) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { egress, sent, size, multipart: Mutex::new(multipart) }
@@ -36,13 +35,11 @@ impl UploadProgress {
     }
 
     /// Returns the bytes that the last attempt has sent.
-    #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
     /// Returns the size of the file in bytes; 0 before the first attempt.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.size.load(Ordering::Relaxed)
     }

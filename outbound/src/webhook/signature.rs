@@ -15,7 +15,6 @@ use sha2::Sha256;
 const PREFIX: &str = "whsec_";
 
 /// Returns a new signing secret: `whsec_` and the base64 of 32 random bytes.
-#[must_use]
 pub fn generate_secret() -> Secret {
     Secret::new(format!("{PREFIX}{}", STANDARD.encode(random_bytes::<32>())))
 }

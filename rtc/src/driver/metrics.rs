@@ -44,7 +44,6 @@ pub struct WorkerMetrics {
 impl WorkerMetrics {
     /// Returns the number of packets that were not sent on for a reason; those that a receiver did not get are counted for each
     /// receiver.
-    #[must_use]
     pub const fn dropped(&self, reason: DropReason) -> &AtomicU64 {
         &self.dropped_by_reason[reason as usize]
     }

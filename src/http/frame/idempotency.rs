@@ -26,7 +26,6 @@ const KEY: &str = "idempotency-key";
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// The value of [`REPLAYED`].
-#[must_use]
 pub fn replayed() -> HeaderValue {
     HeaderValue::from_static("true")
 }

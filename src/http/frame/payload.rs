@@ -73,7 +73,6 @@ impl AsRef<[u8]> for Held {
 
 impl BodyReader {
     /// A reader for bodies of `memory` bytes together, each of which must arrive within `timeout`.
-    #[must_use]
     pub fn new(timeout: Duration, memory: usize) -> Self {
         Self { timeout, memory: Arc::new(Semaphore::new(memory)) }
     }

@@ -12,13 +12,11 @@ pub struct ParameterDocs(pub Vec<Value>);
 
 impl ParameterDocs {
     /// The parameters of a path type.
-    #[must_use]
     pub fn path<P: IntoParams>() -> Self {
         Self::of::<P>(ParameterIn::Path)
     }
 
     /// The parameters of a query type.
-    #[must_use]
     pub fn query<Q: IntoParams>() -> Self {
         Self::of::<Q>(ParameterIn::Query)
     }
@@ -56,7 +54,6 @@ pub struct BodyDoc {
 
 impl BodyDoc {
     /// The body `T`, which must be sent.
-    #[must_use]
     pub fn new<T: ToSchema>() -> Self {
         let name = T::name().into_owned();
         let mut schemas = Vec::new();

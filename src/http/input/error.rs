@@ -21,7 +21,6 @@ fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
 }
 
 /// The error code of texts outside a pattern, if they have one of their own.
-#[must_use]
 pub fn pattern_code(pattern: &str) -> Option<ErrorCode> {
     pattern_refusal(pattern).map(|(code, _)| code)
 }

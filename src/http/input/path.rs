@@ -45,7 +45,6 @@ pub fn read<P: DeserializeOwned>(source: &RequestSource) -> Result<P, Problem> {
 }
 
 /// A path parameter as text.
-#[must_use]
 pub fn segment(request: &HttpRequest, name: &str) -> String {
     decode_segment(request.match_info().query(name)).into_owned()
 }

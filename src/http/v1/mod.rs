@@ -48,7 +48,6 @@ static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
 });
 
 /// Every operation, in the order of the OpenAPI description.
-#[must_use]
 pub fn operations() -> &'static [Operation] {
     &OPERATIONS
 }

@@ -76,7 +76,6 @@ impl Renewal {
     }
 
     /// Returns the state, which changes while the task runs.
-    #[must_use]
     pub fn status(&self) -> watch::Receiver<RenewalStatus> {
         self.status.subscribe()
     }

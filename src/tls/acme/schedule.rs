@@ -72,7 +72,6 @@ impl From<&Certificate> for Validity {
 
 impl Validity {
     /// Returns when the certificate is to be renewed.
-    #[must_use]
     pub fn renewal(self) -> Timestamp {
         self.not_after.before(self.not_after.since(self.not_before) / RENEWED_PART)
     }
@@ -80,14 +79,12 @@ impl Validity {
 
 impl Schedule {
     /// Returns the schedule with this certificate. Without one, an attempt is due at once.
-    #[must_use]
     pub fn new(now: Timestamp, certificate: Option<Validity>) -> Self {
         Self { next: certificate.map_or(now, Validity::renewal), failures: 0 }
     }
 
     /// Returns the schedule at a start with this certificate, and with the failures before the start. Those that are older than
     /// the certificate do not count.
-    #[must_use]
     pub fn resume(now: Timestamp, certificate: Option<Validity>, failures: Option<Failures>) -> Self {
         let start = Self::new(now, certificate);
         let Some(failures) = failures.filter(|_| start.next <= now) else { return start };
@@ -97,13 +94,11 @@ impl Schedule {
     }
 
     /// Returns the failures since the last success.
-    #[must_use]
     pub fn failures(&self) -> Option<Failures> {
         (self.failures > 0).then_some(Failures { count: self.failures, next: self.next })
     }
 
     /// Returns when the next attempt is due.
-    #[must_use]
     pub const fn next(&self) -> Timestamp {
         self.next
     }
@@ -131,7 +126,6 @@ impl Schedule {
 
     /// Returns the challenge of the next attempt, of those that the CA offers and the server can answer: tls-alpn-01 first, then
     /// each in turn.
-    #[must_use]
     pub fn challenge(&self, tls_alpn: bool, http: bool) -> Option<ChallengeKind> {
         match (tls_alpn, http) {
             (true, true) if self.failures % 2 == 1 => Some(ChallengeKind::Http),

@@ -66,7 +66,6 @@ struct FailuresFile {
 
 impl Storage {
     /// Names the files. Creates nothing.
-    #[must_use]
     pub fn new(data: &Path, config: &AcmeConfig) -> Self {
         let directory = config.directory.trim_start_matches("https://");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-';
@@ -75,7 +74,6 @@ impl Storage {
     }
 
     /// Returns the file of the certificate.
-    #[must_use]
     pub fn certificate_path(&self) -> PathBuf {
         self.folder.join(format!("{}.pem", self.domain))
     }

@@ -25,7 +25,6 @@ pub struct RtmpListener {
 
 impl RtmpListener {
     /// Returns the address that encoders connect to.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -28,7 +28,6 @@ pub enum SignalFrame {
 
 impl SignalFrame {
     /// Returns a frame of a client without a request. Its session learns by it that the client is there.
-    #[must_use]
     pub const fn sign_of_life() -> Self {
         Self::Binary(Vec::new())
     }
@@ -151,7 +150,6 @@ impl Replies {
     }
 
     /// Returns why the client is disconnected, if it has exceeded what it may send or leave unread.
-    #[must_use]
     pub fn excess(&self) -> Option<Excess> {
         self.shared.excess.get().copied()
     }

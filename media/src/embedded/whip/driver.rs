@@ -89,7 +89,6 @@ impl EmbeddedPlane {
     }
 
     /// Returns whether there is such a session.
-    #[must_use]
     pub fn has_whip_session(&self, name: WhipSessionName<'_>) -> bool {
         self.whip_session(name).is_some()
     }
