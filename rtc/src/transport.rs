@@ -1,6 +1,7 @@
 //! One peer connection: str0m's state machine with what the worker keeps about it.
 
 mod estimation;
+mod held;
 mod settings;
 mod streams;
 
@@ -23,10 +24,11 @@ use str0m::rtp::Ssrc;
 use str0m::stats::PeerStats;
 use str0m::{Input, Output, Rtc, RtcError};
 
-use crate::data::{Backlog, HeldPackets};
+use crate::data::Backlog;
 use crate::dropped::Drops;
 use crate::forward::{Capacity, LinkQuality, Stagnation};
 use crate::sdp;
+pub use held::{HeldPacket, HeldPackets};
 pub use settings::TransportSettings;
 
 new_key_type! {

@@ -1,12 +1,10 @@
 //! Data messages between participants (LiveKit's `DataPacket`).
 
 mod backlog;
-mod held;
 mod packet;
 mod recent;
 
 pub use backlog::Backlog;
-pub use held::{HeldPacket, HeldPackets};
 pub use packet::{Routed, Sender, route, route_plain, sent_message, server_packet};
 pub use recent::RecentMessages;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use crate::transport::Source;
+use super::Source;
 
 /// The most packets that are held of one connection. Those beyond it are lost, by which the sender notices that it has to send more
 /// slowly. DTLS takes a packet that is at most 63 packets late for a replayed one.

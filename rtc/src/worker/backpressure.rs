@@ -6,8 +6,7 @@
 
 use super::Worker;
 use super::drive::Datagram;
-use crate::data::{HeldPacket, HeldPackets};
-use crate::transport::{PeerKey, TransportKey};
+use crate::transport::{HeldPacket, HeldPackets, PeerKey, TransportKey};
 
 impl Worker {
     /// Lets a sender wait for a receiver of its message, if too much waits for that.
