@@ -64,6 +64,7 @@ def make():
             "participant.joined",
         ),
         case("as old as is allowed", good, headers(good, sent_at=NOW - TOLERANCE), "participant.joined"),
+        case("signed without a time", good, headers(good, sent_at="") | {"webhook-timestamp": ""}, "outside_tolerance"),
         case("too old", good, headers(good, sent_at=NOW - TOLERANCE - 1), "outside_tolerance"),
         case("too new", good, headers(good, sent_at=NOW + TOLERANCE + 1), "outside_tolerance"),
         case(

@@ -50,6 +50,12 @@ func New(url, apiKey string, options ...Option) *Client {
 	return client
 }
 
+// String returns the address of the server, and not the key.
+func (c *Client) String() string { return "conclave.Client(" + c.server + ")" }
+
+// GoString returns the same.
+func (c *Client) GoString() string { return c.String() }
+
 // Ptr returns a pointer to a value, for a field that may be left out.
 func Ptr[T any](value T) *T { return &value }
 

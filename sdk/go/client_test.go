@@ -82,6 +82,15 @@ func TestACallHasTheKeyOfTheProjectAndOneOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheKeyOfTheProjectIsNotPrinted(t *testing.T) {
+	client := New("http://conclave.test", "vk_test_key")
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if text := fmt.Sprintf(format, client); text != "conclave.Client(http://conclave.test)" {
+			t.Errorf("%s prints %s", format, text)
+		}
+	}
+}
+
 func TestAGivenKeyIsKept(t *testing.T) {
 	client, requests := serve(t, refusal(429, "rate_limited", "0"), created)
 	if _, err := client.CreateRoom(WithIdempotencyKey(t.Context(), "order-7"), CreateRoom{Name: "standup"}); err != nil {

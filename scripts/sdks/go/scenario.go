@@ -184,7 +184,8 @@ func aLesson(client *conclave.Client, deliveries *receivers) {
 	within("the recording is active", is(conclave.EgressStatusActive))
 	must(client.StopRecording(ctx, recording))
 	within("the recording is complete", is(conclave.EgressStatusComplete))
-	sessions := collect(client.AllSessions(ctx, &conclave.ListSessionsParams{Identity: conclave.Ptr("bob")}))
+	after := time.Now().Add(-time.Hour)
+	sessions := collect(client.AllSessions(ctx, &conclave.ListSessionsParams{Identity: conclave.Ptr("bob"), After: &after}))
 	check("a session", len(sessions) == 1 && sessions[0].LeftAt != nil && sessions[0].Room == name)
 
 	within("every event was received and verified", func() bool {

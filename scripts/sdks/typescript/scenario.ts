@@ -113,7 +113,8 @@ async function aLesson({ handled, types }: Receivers): Promise<void> {
   await within("the recording is active", () => is("active"));
   await conclave.stopRecording({ path: { egress_id } });
   await within("the recording is complete", () => is("complete"));
-  const [session] = await collect(conclave.allSessions({ query: { identity: "bob" } }));
+  const after = new Date(Date.now() - 3_600_000).toISOString();
+  const [session] = await collect(conclave.allSessions({ query: { identity: "bob", after } }));
   check("a session", session.left_at !== undefined && session.room === name);
 
   const expected: Event["type"][] = ["room.started", "participant.joined", "track.published", "recording.ended"];

@@ -78,6 +78,11 @@ def test_a_call_has_the_key_of_the_project_and_one_of_its_own() -> None:
     assert first.headers["Idempotency-Key"] != second.headers["Idempotency-Key"]
 
 
+def test_the_key_of_the_project_is_not_printed() -> None:
+    conclave = client(Script())
+    assert "vk_test_key" not in f"{conclave!r} {vars(conclave)} {vars(conclave._http)}"  # pyright: ignore[reportPrivateUsage]
+
+
 def test_a_given_key_is_kept() -> None:
     server = Script(REFUSED, created())
     client(server).create_room(CreateRoom(name="standup"), idempotency_key="order-7")

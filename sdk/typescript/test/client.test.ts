@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
+import { inspect } from "node:util";
 import { Conclave, ConclaveError, type ConclaveOptions } from "../src/index.js";
 import { isRepeatable, takesIdempotencyKey, waitAfterFailure, waitAfterResponse } from "../src/retry.js";
 
@@ -108,6 +109,10 @@ describe("a call", () => {
     await conclave.removeParticipant({ path: { name: "standup", identity: "a/b?c" } });
     assert.equal(requests[0].url, "http://conclave.test/v1/rooms/standup/participants/a%2Fb%3Fc");
   });
+});
+
+test("the key of the project is not printed", () => {
+  assert.doesNotMatch(inspect(client([]).conclave, { depth: 9, showHidden: true }), /vk_test_key/);
 });
 
 test("operations and keys are those of the description", () => {
