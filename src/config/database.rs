@@ -41,6 +41,13 @@ impl DatabaseConfig {
         self.url.is_some() || self.url_file.is_some()
     }
 
+    /// Returns the number of sessions that a server has with PostgreSQL; 0 for a file.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        // One more writes what is of no project, and one has the lease.
+        if self.is_postgres() { self.lanes + self.readers + 2 } else { 0 }
+    }
+
     /// Returns how the database of PostgreSQL is used, by a server in this epoch or by a command; `None` for a file of SQLite.
     ///
     /// # Errors

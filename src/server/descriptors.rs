@@ -6,6 +6,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 pub(super) const ADMIN_MAX_CONNECTIONS: usize = 1_024;
 /// Descriptors for the admin listener, the database, and calls to LiveKit and to webhook receivers.
 const RESERVED: usize = ADMIN_MAX_CONNECTIONS + 1_024;
+/// Descriptors of a session with PostgreSQL: its socket, and those of its runtime.
+const OF_SESSION: usize = 5;
 
 /// Raises the limit to the highest that the process may set for itself. Shells set a low one by default, for the sake of old
 /// programs.
@@ -17,23 +19,24 @@ pub(super) fn raise_limit() {
     }
 }
 
-/// Returns how many connections the API listener may have: as configured, or fewer if the process could not open as many.
-pub(super) fn max_connections(configured: u32) -> usize {
-    let (allowed, problem) = allowed_connections(configured, getrlimit(Resource::Nofile).current);
+/// Returns how many connections the API listener may have beside these sessions with PostgreSQL: as configured, or fewer if the
+/// process could not open as many.
+pub(super) fn max_connections(configured: u32, sessions: usize) -> usize {
+    let (allowed, problem) = allowed_connections(configured, sessions, getrlimit(Resource::Nofile).current);
     problem.iter().for_each(|problem| log::warn!("{problem}"));
     allowed
 }
 
 /// Returns why the API listener will have fewer connections than configured; `None` if it will not.
-pub(crate) fn connections_problem(configured: u32) -> Option<String> {
-    allowed_connections(configured, getrlimit(Resource::Nofile).maximum).1
+pub(crate) fn connections_problem(configured: u32, sessions: usize) -> Option<String> {
+    allowed_connections(configured, sessions, getrlimit(Resource::Nofile).maximum).1
 }
 
 /// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
-fn allowed_connections(configured: u32, limit: Option<u64>) -> (usize, Option<String>) {
+fn allowed_connections(configured: u32, sessions: usize, limit: Option<u64>) -> (usize, Option<String>) {
     let open_files = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let configured = usize::try_from(configured).unwrap_or(usize::MAX);
-    let allowed = within(configured, open_files);
+    let allowed = within(configured, open_files.saturating_sub(sessions * OF_SESSION));
     let problem = || {
         format!(
             "http.max_connections is {configured}, but only {allowed} are allowed: the process may open {open_files} \
@@ -58,5 +61,7 @@ mod tests {
         assert_eq!(within(16_384, 10_000), 7_952);
         assert_eq!(within(16_384, 1_024), 512);
         assert_eq!(within(100, 1_024), 100);
+        assert_eq!(allowed_connections(16_384, 0, Some(1_024)).0, 512);
+        assert_eq!(allowed_connections(16_384, 26, Some(1_024)).0, 447);
     }
 }

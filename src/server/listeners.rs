@@ -145,7 +145,7 @@ pub fn serve<S: Send + Sync + 'static>(
         configure: routes.api,
         workers: config.http.worker_threads(),
         shutdown_timeout: SHUTDOWN_TIMEOUT_SECONDS,
-        connections: connections(descriptors::max_connections(config.http.max_connections)),
+        connections: connections(descriptors::max_connections(config.http.max_connections, config.database.sessions())),
         gives_way: false,
         timeouts,
         tls,
