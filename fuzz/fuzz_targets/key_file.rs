@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use actix::SystemRunner;
-use conclave_db::{OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
+use conclave_db::{Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_fuzz::jwt::SECRET;
 use conclave_fuzz::seeds;
 use conclave_model::{Clock, Secret, Timestamp};
@@ -39,7 +39,7 @@ impl Target {
         let (folder, system) = (tempfile::tempdir().unwrap(), actix::System::new());
         let store = system.block_on(async {
             Store::open(StoreOptions {
-                path: folder.path().join("conclave.db"),
+                location: Location::File(folder.path().join("conclave.db")),
                 older_schema: OlderSchema::Migrate,
                 clock: Clock::manual(Timestamp::from_millis(0)),
                 vault: open(&folder.path().join("encryption.key")).unwrap(),

@@ -16,7 +16,7 @@ use conclave_fuzz::{json, seeds};
 use conclave_media::livekit::{LivekitPlane, LivekitSettings, WebhookOutcome};
 use conclave_media::token::TokenSigner;
 use conclave_media::{Report, ReportAnswer, ReportError, ReportSink};
-use conclave_model::{Clock, Secret, Timestamp};
+use conclave_model::{Clock, LeaseCheck, Secret, Timestamp};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -71,11 +71,12 @@ impl Target {
             url: "http://127.0.0.1:9".into(),
             timeout: Duration::from_millis(1),
             recordings: PathBuf::from("/recordings"),
+            lease: LeaseCheck::not_needed(),
         };
         let clock = Clock::manual(Timestamp::from_millis(NOW * 1_000));
         let signer = Arc::new(TokenSigner::new(KEY, &Secret::new(SECRET)));
-        let (plane, sink) = (LivekitPlane::new(settings, signer, clock), Arc::new(Sink::default()));
-        plane.set_report_sink(Arc::clone(&sink) as Arc<dyn ReportSink>);
+        let sink = Arc::new(Sink::default());
+        let plane = LivekitPlane::new(settings, signer, clock, Arc::clone(&sink) as Arc<dyn ReportSink>);
         Self { plane, sink }
     }
 

@@ -4,10 +4,10 @@
 
 #[path = "../../rtc/tests/support/commands.rs"]
 pub mod commands;
-#[path = "../../rtc/tests/support/connection.rs"]
-pub mod support;
 #[path = "../../rtc/tests/support/network.rs"]
 pub mod network;
+#[path = "../../rtc/tests/support/connection.rs"]
+pub mod support;
 #[path = "../../rtc/tests/support/world.rs"]
 pub mod world;
 
