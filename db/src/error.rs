@@ -1,4 +1,4 @@
-//! The error of the store.
+//! The errors of the store and of an import into it.
 
 use conclave_model::Problem;
 
@@ -65,4 +65,35 @@ impl From<serde_json::Error> for StoreError {
     fn from(error: serde_json::Error) -> Self {
         Self::Fault(error.to_string())
     }
+}
+
+/// The reason why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The file has no records.
+    #[error("{0} is not a database of Conclave")]
+    NoRecords(String),
+    /// The database has records, or a server has run on it.
+    #[error("the database is not empty ({0}): import into a new one")]
+    NotEmpty(String),
+    /// What PostgreSQL has stored is not what was read from the file.
+    #[error("the table {0} differs from that of the file: nothing was imported")]
+    Differs(&'static str),
+    /// A table could not be copied.
+    #[error("the table {table} was not copied, and nothing was imported: {source}")]
+    Table {
+        /// The table.
+        table: &'static str,
+        /// Why.
+        source: StoreError,
+    },
+    /// The connection ended before the last answer.
+    #[error(
+        "the connection ended while the import was completed: everything is imported if the database has records now, and otherwise \
+         nothing: {0}"
+    )]
+    InDoubt(StoreError),
+    /// The file or the database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }

@@ -3,39 +3,13 @@
 //! Everything is one transaction: the schema, the rows, and the comparison of what was read with what is there afterwards. So an import
 //! that is stopped leaves the database empty.
 
-mod content;
-
 use std::path::Path;
 
-use crate::error::StoreError;
+use crate::error::{ImportError, StoreError};
 use crate::postgres::Import;
 use crate::sql::postgres::PostgresServer;
 use crate::sqlite::Export;
-pub(crate) use content::Cell;
-use content::Content;
-
-/// The tables of the records, each after those that its rows refer to.
-pub(crate) const TABLES: [&str; 19] = [
-    "projects",
-    "api_keys",
-    "templates",
-    "roles",
-    "rooms",
-    "sessions",
-    "tracks",
-    "webhook_endpoints",
-    "events",
-    "webhook_deliveries",
-    "role_changes",
-    "codes",
-    "usage_days",
-    "destinations",
-    "egresses",
-    "ingresses",
-    "idempotency",
-    "heartbeat",
-    "uploads",
-];
+use crate::tables::{Content, TABLES};
 
 /// The tables whose rows the engine numbers, with the column of the number.
 const NUMBERED: [(&str, &str); 2] = [("events", "id"), ("webhook_deliveries", "seq")];
@@ -58,37 +32,6 @@ pub struct Imported {
     pub tables: Vec<(&'static str, u64)>,
     /// The texts from which characters U+0000 were removed, since PostgreSQL cannot store them.
     pub shortened_texts: u64,
-}
-
-/// The reason why nothing was imported.
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    /// The file has no records.
-    #[error("{0} is not a database of Conclave")]
-    NoRecords(String),
-    /// The database has records, or a server has run on it.
-    #[error("the database is not empty ({0}): import into a new one")]
-    NotEmpty(String),
-    /// What PostgreSQL has stored is not what was read from the file.
-    #[error("the table {0} differs from that of the file: nothing was imported")]
-    Differs(&'static str),
-    /// A table could not be copied.
-    #[error("the table {table} was not copied, and nothing was imported: {source}")]
-    Table {
-        /// The table.
-        table: &'static str,
-        /// Why.
-        source: StoreError,
-    },
-    /// The connection ended before the last answer.
-    #[error(
-        "the connection ended while the import was completed: everything is imported if the database has records now, and otherwise \
-         nothing: {0}"
-    )]
-    InDoubt(StoreError),
-    /// The file or the database cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// Copies the records of a file into a database without any, and compares all rows. A file of an older version is migrated as a copy,

@@ -1,10 +1,10 @@
 //! Writes the tables of an empty database whole, in one transaction, for `conclave import`.
 
 use super::migrate;
-use crate::error::StoreError;
-use crate::import::{Cell, ImportError, TABLES};
+use crate::error::{ImportError, StoreError};
 use crate::sql::Sql;
 use crate::sql::postgres::{CommitError, PostgresServer, Session};
+use crate::tables::{Cell, TABLES};
 use crate::values::{Value, args};
 
 /// The rows that are read at once.

@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use super::file::open_for_writing;
 use super::{health, migrate};
 use crate::error::StoreError;
-use crate::import::Cell;
 use crate::sql::Sql;
 use crate::store_options::OlderSchema;
+use crate::tables::Cell;
 use crate::values::args;
 
 /// The most rows of a batch, and the most bytes, about.
@@ -121,7 +121,7 @@ fn migrated_copy(connection: &Connection, file: &Path) -> Result<(Connection, Te
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::TABLES;
+    use crate::tables::TABLES;
 
     fn export(dir: &TempDir, schema: usize) -> Export {
         let path = dir.path().join("conclave.db");

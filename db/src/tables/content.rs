@@ -54,7 +54,7 @@ impl Cell {
     }
 
     /// Removes the characters U+0000 of a text. Returns whether there were any.
-    pub(super) fn remove_nul(&mut self) -> bool {
+    pub(crate) fn remove_nul(&mut self) -> bool {
         match self {
             Self::Text(text) if text.contains('\0') => {
                 text.retain(|character| character != '\0');
@@ -82,13 +82,13 @@ impl Cell {
 
 /// The number of rows, and the sum of their hashes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
+pub(crate) struct Content {
     rows: u64,
     sum: u128,
 }
 
 impl Content {
-    pub(super) fn add(&mut self, row: &[Cell]) {
+    pub(crate) fn add(&mut self, row: &[Cell]) {
         let mut hasher = Hasher::new();
         row.iter().for_each(|cell| cell.hash(&mut hasher));
         let mut half = [0; 16];
@@ -97,7 +97,7 @@ impl Content {
         self.sum = self.sum.wrapping_add(u128::from_be_bytes(half));
     }
 
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 }
