@@ -15,12 +15,12 @@ mod client;
 mod deliveries;
 mod hanging;
 mod receiver;
+mod records;
 mod sandbox;
 pub mod tls;
 mod watcher;
 
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,7 +28,6 @@ use std::time::{Duration, Instant};
 use conclave::config::{Config, Mode, PortRange, SettingOrigins};
 use conclave::runtime::run_in_system;
 use conclave::server::{Server, ServerOptions};
-use conclave_db::{Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_model::{Clock, Secret, Timestamp};
 use serde_json::{Value, json};
 use test_postgres::Records;
@@ -38,6 +37,7 @@ pub use billing::FakeBilling;
 pub use client::{Request, Response};
 pub use hanging::Hanging;
 pub use receiver::{Received, Receiver};
+pub use records::create_schema;
 pub use sandbox::with_microphone;
 pub use watcher::{Watched, Watcher};
 
@@ -215,40 +215,9 @@ impl TestApp {
         eventually(|| self.running.as_ref().is_none_or(|running| running.thread.is_finished()));
     }
 
-    /// The scope of the faults of the app's database.
-    pub fn database_scope(&self) -> String {
-        match self.records.url() {
-            None => self.data().canonicalize().unwrap().join(DATABASE).display().to_string(),
-            Some(url) => PostgresServer::new(&Secret::new(url), None).unwrap().location(),
-        }
-    }
-
-    /// The program as a process of its own, on the running app's data directory and records.
-    pub fn program(&self) -> Command {
-        // Absent in the fuzz targets, which have this harness and no program.
-        let path = option_env!("CARGO_BIN_EXE_conclave").expect("a test of the package with the program");
-        let mut program = Command::new(path);
-        program.arg("--data").arg(self.data()).current_dir(self.data()).env_clear();
-        program.envs(self.records.url().map(|url| ("CONCLAVE_DATABASE__URL", url)));
-        program
-    }
-
     /// The port of the API listener.
     pub fn port(&self) -> u16 {
         self.api.rsplit_once(':').unwrap().1.parse().unwrap()
-    }
-
-    /// The records, for what a test does to them beside the app.
-    pub const fn records(&self) -> &Arc<Records> {
-        &self.records
-    }
-
-    /// Whether the records or a file of the data directory contain a text as it is.
-    pub fn holds(&self, text: &str) -> bool {
-        let files = std::fs::read_dir(self.data()).unwrap().map(|entry| entry.unwrap().path());
-        let mut bytes = files.filter(|path| path.is_file()).map(|path| std::fs::read(path).unwrap());
-        let is_in_files = bytes.any(|bytes| bytes.windows(text.len()).any(|part| part == text.as_bytes()));
-        is_in_files || self.records.contain(text)
     }
 
     /// The data directory.
@@ -402,25 +371,6 @@ fn serve(options: ServerOptions, started: &mpsc::Sender<Ready>, stopped: oneshot
         Ok(())
     });
     run.expect("the app runs");
-}
-
-/// Creates the schema in an empty database of PostgreSQL.
-pub fn create_schema(url: &str) {
-    let server = PostgresServer::new(&Secret::new(url), None).unwrap();
-    let options = StoreOptions {
-        location: Location::Server(PostgresOptions { server, lanes: 1, readers: 1, epoch: None }),
-        older_schema: OlderSchema::Migrate,
-        clock: Clock::system(),
-        vault: Vault::open(None, &Secret::new("")).unwrap(),
-        on_commit: Box::new(|_| {}),
-        readers: 1,
-        metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
-    };
-    let created = run_in_system(async {
-        Store::open(options)?.close();
-        Ok(())
-    });
-    created.expect("the schema is created");
 }
 
 /// Waits until `holds`, for [`WAIT_LIMIT`] at most.
