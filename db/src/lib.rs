@@ -44,6 +44,7 @@ mod room_roles;
 mod room_rows;
 mod rooms;
 mod rotation;
+mod rotation_lock;
 mod sessions;
 mod snapshot;
 mod sql;

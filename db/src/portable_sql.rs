@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Files whose statements are about all projects.
-const ALL_PROJECTS: [&str; 2] = ["heartbeat.rs", "housekeeping.rs"];
+/// Files whose statements are about all projects, or about the server.
+const ALL_PROJECTS: [&str; 3] = ["heartbeat.rs", "housekeeping.rs", "rotation_lock.rs"];
 /// Words that only SQLite knows.
 const FORBIDDEN: [&str; 6] = ["INSERT OR ", "REPLACE INTO", "last_insert_rowid", "ifnull(", "datetime(", " GLOB "];
 

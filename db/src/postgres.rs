@@ -5,7 +5,6 @@
 mod faults;
 pub(crate) mod health;
 mod import;
-pub(crate) mod keys;
 mod lanes;
 pub mod lease;
 mod link;

@@ -12,7 +12,7 @@
 //! Once it is on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
 
 use crate::error::StoreError;
-use crate::postgres::keys;
+use crate::rotation_lock;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::store_options::Location;
@@ -157,7 +157,7 @@ impl Store {
         let (before, after) = (old.clone(), new.clone());
         let rotation = self.write(Queue::SERVER, move |tx| {
             if let Sql::Postgres(_) = tx.sql {
-                keys::hold_alone(tx.sql)?;
+                rotation_lock::hold_alone(tx.sql)?;
             }
             let mut rotation = Rotation { old_key_id: old, new_key_id: new.clone(), resealed: 0, unopenable: 0 };
             SEALED_TABLES.iter().try_for_each(|table| reseal(tx, table, &new, &mut rotation)).map(|()| rotation)
@@ -175,7 +175,7 @@ impl Store {
         let mut attempts = 1..NOTE_ATTEMPTS;
         loop {
             let (old, new) = (old.clone(), new.clone());
-            match self.write(Queue::SERVER, move |tx| keys::note(tx.sql, &old, &new)).await {
+            match self.write(Queue::SERVER, move |tx| rotation_lock::note(tx.sql, &old, &new)).await {
                 Err(StoreError::Unavailable(_)) if attempts.next().is_some() => {}
                 noted => return noted,
             }

@@ -7,7 +7,7 @@ use conclave_model::{DeliveryId, EndpointId, ProjectId, Timestamp};
 
 use crate::StoreError;
 use crate::outbox::CommittedEvent;
-use crate::postgres::keys;
+use crate::rotation_lock;
 use crate::sql::{Sql, no_row};
 use crate::values::{Value, args};
 use crate::vault::{Sealed, Vault};
@@ -103,7 +103,7 @@ impl Tx<'_> {
     fn hold_keys(&self) -> Result<(), StoreError> {
         match self.sql {
             Sql::Sqlite(_) => Ok(()),
-            Sql::Postgres(_) => keys::hold(self.sql),
+            Sql::Postgres(_) => rotation_lock::hold(self.sql),
         }
     }
 

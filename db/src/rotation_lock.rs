@@ -1,4 +1,4 @@
-//! Keeps the transactions that seal secrets apart from the rotation of the key.
+//! On PostgreSQL: keeps the transactions that seal secrets apart from the rotation of the key.
 //!
 //! Many transactions run at once here, and one that has read the key file before a rotation may write what it sealed after it. So each
 //! takes a lock before it reads the key file, which others may have too, and a rotation takes it alone. Unlike a lock on the row of the
