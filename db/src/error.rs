@@ -1,5 +1,7 @@
 //! The errors of the store and of an import into it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use conclave_model::Problem;
 
 use crate::vault::VaultError;
@@ -65,6 +67,15 @@ impl From<serde_json::Error> for StoreError {
     fn from(error: serde_json::Error) -> Self {
         Self::Fault(error.to_string())
     }
+}
+
+/// Runs a read or a write job. If it panics, it has failed, and its thread goes on.
+pub(crate) fn catch_panic<T>(what: &str, run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        let fault = format!("{what} panicked");
+        log::error!("{fault}");
+        Err(StoreError::Fault(fault))
+    })
 }
 
 /// The reason why nothing was imported.

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A rotation can run beside a server and can stop at any arrow. Between the outer two, the key file opens everything. Sealing
-//! happens inside write transactions that read the key file, and none of them runs beside the transaction of the rotation: SQLite runs
-//! one after another, and on PostgreSQL a lock keeps them apart ([`keys`]). So that transaction finds what was sealed before it, and what is sealed after it has the new key.
-//! Once it is on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
+//! happens inside write transactions that read the key file, and none of them runs beside the transaction of the rotation
+//! ([`rotation_lock`]). So that transaction finds what was sealed before it, and what is sealed after it has the new key. Once it is
+//! on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
 
 use crate::error::StoreError;
 use crate::rotation_lock;
@@ -156,9 +156,7 @@ impl Store {
         let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
         let (before, after) = (old.clone(), new.clone());
         let rotation = self.write(Queue::SERVER, move |tx| {
-            if let Sql::Postgres(_) = tx.sql {
-                rotation_lock::hold_alone(tx.sql)?;
-            }
+            rotation_lock::hold_alone(tx.sql)?;
             let mut rotation = Rotation { old_key_id: old, new_key_id: new.clone(), resealed: 0, unopenable: 0 };
             SEALED_TABLES.iter().try_for_each(|table| reseal(tx, table, &new, &mut rotation)).map(|()| rotation)
         });

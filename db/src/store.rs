@@ -62,8 +62,8 @@ impl Store {
         let StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics } = options;
         metrics.engine.with_label_values(&[location.engine()]).set(1);
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
-        let of_writer = (clock.clone(), Arc::clone(&vault), Arc::clone(&is_server));
-        let shared = Shared { clock: of_writer.0, vault: of_writer.1, metrics, is_server: of_writer.2 };
+        let shared =
+            Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics, is_server: Arc::clone(&is_server) };
         let (writer, threads, readers) = match &location {
             Location::File(path) => {
                 let (writer, threads, readers) = sqlite::open(path, older_schema, readers, shared, on_commit)?;

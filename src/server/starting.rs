@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
-use conclave_db::lease::{KeyIds, Standing};
-use conclave_db::lease::{Lease, LeaseOptions, LeaseTiming, ReadKeys};
+use conclave_db::lease::{KeyIds, Lease, LeaseOptions, LeaseTiming, ReadKeys, Standing};
 use conclave_db::{Location, OlderSchema, StoreError, Vault};
 use conclave_media::embedded::RtmpAddress;
 use conclave_media::token::TokenSigner;

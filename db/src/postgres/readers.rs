@@ -3,7 +3,6 @@
 //!
 //! Point reads, lists and bulk reads have their own threads, as on SQLite. Nothing is remembered between reads.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -18,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::STATEMENT_LIMIT;
 use super::link::Link;
-use crate::error::StoreError;
+use crate::error::{StoreError, catch_panic};
 use crate::lists;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
@@ -142,10 +141,8 @@ impl Threads {
                 prepare(session)?;
                 run(Sql::Postgres(session))
             };
-            // A panic ends the read, and not the thread.
-            let result = catch_unwind(AssertUnwindSafe(|| session.and_then(read)));
             // The caller may have stopped waiting.
-            let _ = reply.send(result.unwrap_or_else(|_| Err(StoreError::Fault("a read panicked".into()))));
+            let _ = reply.send(catch_panic("a read", || session.and_then(read)));
         });
         log::trace!("a read is handed to a thread");
         self.waiting.inc();

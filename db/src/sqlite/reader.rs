@@ -15,7 +15,6 @@ mod point_reads;
 mod threads;
 mod transaction;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use conclave_model::ProjectId;
@@ -97,9 +96,4 @@ impl Readers {
     {
         self.bulk.run(move |connection| run_in_transaction(connection, run)).await
     }
-}
-
-/// Runs something that may panic; `None` if it does.
-fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(run)).inspect_err(|_| log::error!("a read panicked")).ok()
 }

@@ -1,9 +1,8 @@
 //! A job of the writer: what runs in a transaction, and what takes the result once the transaction has ended.
 
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::error::StoreError;
+use crate::error::{StoreError, catch_panic};
 use crate::tx::Tx;
 
 /// What keeps an error of a job from other jobs that share its transaction.
@@ -83,8 +82,7 @@ where
             tx.write_events()?;
             Ok(result)
         };
-        let result = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|_| Err(StoreError::Fault("a write job panicked".into())));
+        let result = catch_panic("a write job", run);
         let outcome = if result.is_ok() { JobOutcome::Commit } else { JobOutcome::Rollback };
         self.result = Some(result);
         outcome

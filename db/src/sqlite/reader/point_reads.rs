@@ -10,9 +10,8 @@ use r2d2_sqlite::SqliteConnectionManager;
 use thread_local::ThreadLocal;
 use tokio::runtime::Handle;
 
-use super::caught;
 use super::held_snapshot::{SNAPSHOT_AGE, SnapshotConnection};
-use crate::error::StoreError;
+use crate::error::{StoreError, catch_panic};
 use crate::snapshot::Snapshot;
 use crate::sqlite::commit_count::CommitCount;
 
@@ -51,9 +50,8 @@ impl PointReads {
         tokio::task::consume_budget().await;
         let reader = self.readers.get_or_try(|| self.connect())?;
         let mut locked = reader.lock();
-        let result = locked.connection.snapshot(&self.commits).and_then(|mut snapshot| {
-            caught(|| run(&mut snapshot)).unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
-        });
+        let snapshot = locked.connection.snapshot(&self.commits);
+        let result = snapshot.and_then(|mut snapshot| catch_panic("a read", || run(&mut snapshot)));
         let has_timer = mem::replace(&mut locked.has_timer, true);
         // What follows is done without the lock: a runtime that shuts down drops the timer at once, which takes the lock.
         drop(locked);

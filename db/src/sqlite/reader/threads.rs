@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::connection::{Connections, Pooled};
-use crate::error::StoreError;
+use crate::error::{StoreError, catch_panic};
 
 /// A handle to threads that share a queue.
 #[derive(Clone)]
@@ -43,7 +43,10 @@ impl Handler<Job> for Thread {
     fn handle(&mut self, Job(run): Job, _: &mut SyncContext<Self>) {
         self.waiting.dec();
         // A panic would end the thread, and the lane with its last one.
-        let _ = super::caught(|| run(self.connection()));
+        let _ = catch_panic("a read", || {
+            run(self.connection());
+            Ok(())
+        });
     }
 }
 

@@ -2,8 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::caught;
-use crate::error::StoreError;
+use crate::error::{StoreError, catch_panic};
 use crate::sql::Sql;
 
 /// Begins a transaction. Its first query fixes the snapshot that it reads.
@@ -30,7 +29,7 @@ pub(super) fn run_in_transaction<T>(
     run: impl FnOnce(Sql<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     begin(connection)?;
-    let result = caught(|| run(Sql::Sqlite(connection)));
+    let result = catch_panic("a read", || run(Sql::Sqlite(connection)));
     end(connection);
-    result.unwrap_or_else(|| Err(StoreError::Fault("a read panicked".into())))
+    result
 }
