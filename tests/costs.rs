@@ -36,7 +36,7 @@ const EXPECTED: [(&str, [usize; 4], usize); 5] = [
     ("create_token", [4, 0, 0, 0], 90),
     ("create_room", [6, 1, 2, 1], 76),
     ("join", [17, 1, 3, 1], 175),
-    ("leave", [11, 1, 2, 1], 105),
+    ("leave", [11, 1, 2, 1], 95),
 ];
 
 /// The same with PostgreSQL: nothing is remembered between reads, each read is handed to a thread, a job has two statements of its

@@ -86,8 +86,8 @@ pub(crate) fn close_sessions(
     departure: Departure,
 ) -> Result<(), StoreError> {
     let project = &room.project_id;
-    let sessions: Vec<_> = participants.iter().map(|participant| args![participant.session].to_vec()).collect();
-    let tracks = tx.sql.each(OPEN_TRACKS, &sessions, track)?;
+    let sessions = participants.iter().map(|participant| *args![participant.session]);
+    let tracks = tx.sql.each(OPEN_TRACKS, sessions, track)?;
     for (participant, tracks) in participants.iter().zip(tracks) {
         let (session, who) = (participant.session, participant_ref(participant));
         let at = at.max(participant.joined_at);

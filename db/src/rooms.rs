@@ -186,8 +186,8 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn ended_rooms(&self, project: ProjectId, names: Vec<RoomName>) -> Result<Vec<RoomName>, StoreError> {
         self.read(move |sql| {
-            let rows: Vec<_> = names.iter().map(|name| args![&project, name].to_vec()).collect();
-            let rooms = sql.each(SELECT_BY_NAME, &rows, |row| row.get::<RoomStatus>("status"))?;
+            let rows = names.iter().map(|name| *args![&project, name]);
+            let rooms = sql.each(SELECT_BY_NAME, rows, |row| row.get::<RoomStatus>("status"))?;
             let ended = names.into_iter().zip(rooms).filter(|(_, room)| room.contains(&RoomStatus::Ended));
             Ok(ended.map(|(name, _)| name).collect())
         })

@@ -72,14 +72,14 @@ impl Sql<'_> {
     }
 
     /// Runs a statement once for each row of arguments, and returns the rows of each. PostgreSQL answers all of them together.
-    pub(crate) fn each<T>(
+    pub(crate) fn each<'v, T>(
         self,
         text: &str,
-        rows: &[Vec<Value<'_>>],
+        rows: impl IntoIterator<Item = impl AsRef<[Value<'v>]>>,
         read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
     ) -> Result<Vec<Vec<T>>, StoreError> {
         match self {
-            Self::Sqlite(_) => rows.iter().map(|args| self.many(text, args, &read)).collect(),
+            Self::Sqlite(_) => rows.into_iter().map(|args| self.many(text, args.as_ref(), &read)).collect(),
             Self::Postgres(session) => {
                 let read = |rows: &Vec<_>| rows.iter().map(|row| read(&Row::from_postgres(row))).collect();
                 session.each(text, rows)?.iter().map(read).collect()

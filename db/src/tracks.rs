@@ -56,9 +56,8 @@ pub(crate) fn reopen_tracks(
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let tracks: Vec<_> = participant.tracks.iter().map(TrackSummary::from).collect();
-    let rows: Vec<_> =
-        tracks.iter().map(|track| args![room.id, &participant.sid, &room.project_id, &track.sid].to_vec()).collect();
-    let reopened = tx.sql.each(REOPEN, &rows, |row| row.get::<TrackSid>("track_sid"))?;
+    let rows = tracks.iter().map(|track| *args![room.id, &participant.sid, &room.project_id, &track.sid]);
+    let reopened = tx.sql.each(REOPEN, rows, |row| row.get::<TrackSid>("track_sid"))?;
     for (track, _) in tracks.into_iter().zip(reopened).filter(|(_, reopened)| !reopened.is_empty()) {
         let (context, who) = (event_context(room, at), ParticipantRef::from(participant));
         tx.emit(&Event::track(context, who, track, TrackChange::Published))?;

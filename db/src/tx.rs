@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::outbox::CommittedEvent;
 use crate::rotation_lock;
 use crate::sql::{Sql, no_row};
-use crate::values::{Value, args};
+use crate::values::args;
 use crate::vault::{Sealed, Vault};
 
 /// The transaction of one write job.
@@ -128,7 +128,11 @@ impl Tx<'_> {
     pub(crate) fn write_events(&mut self) -> Result<(), StoreError> {
         let emitted = mem::take(&mut self.emitted);
         let mut active: Vec<(ProjectId, Vec<Endpoint>)> = Vec::new();
-        for (event, id) in self.insert_events(&emitted)? {
+        let rows =
+            emitted.iter().map(|event| *args![&event.project, &event.room, event.event_type, &event.payload, self.now]);
+        let ids = self.sql.each(INSERT_EVENT, rows, |row| row.get("id"))?;
+        for (event, id) in emitted.iter().zip(ids) {
+            let id = id.first().copied().ok_or_else(no_row)?;
             let EmittedEvent { project, event_type, endpoint, .. } = event;
             let known = match active.iter().position(|(known, _)| known == project) {
                 Some(known) => known,
@@ -152,16 +156,6 @@ impl Tx<'_> {
             });
         }
         Ok(())
-    }
-
-    /// Inserts events, and returns them with their ids.
-    fn insert_events<'e>(&self, events: &'e [EmittedEvent]) -> Result<Vec<(&'e EmittedEvent, i64)>, StoreError> {
-        let row = |event: &'e EmittedEvent| -> Vec<Value<'e>> {
-            args![&event.project, &event.room, event.event_type, &event.payload, self.now].to_vec()
-        };
-        let rows: Vec<_> = events.iter().map(row).collect();
-        let ids = self.sql.each(INSERT_EVENT, &rows, |row| row.get("id"))?;
-        events.iter().zip(ids).map(|(event, id)| Ok((event, id.first().copied().ok_or_else(no_row)?))).collect()
     }
 
     fn active_endpoints(&self, project: &ProjectId) -> Result<Vec<Endpoint>, StoreError> {

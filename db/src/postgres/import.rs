@@ -56,8 +56,8 @@ impl Import {
     pub(crate) fn insert(&self, table: &str, columns: &[String], rows: &[Vec<Cell>]) -> Result<(), StoreError> {
         let parameters: Vec<_> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
         let text = format!("INSERT INTO {table} ({}) VALUES ({})", columns.join(", "), parameters.join(", "));
-        let rows: Vec<Vec<Value<'_>>> = rows.iter().map(|row| row.iter().map(Value::from).collect()).collect();
-        self.sql().each(&text, &rows, |_| Ok(())).map(drop)
+        let rows = rows.iter().map(|row| row.iter().map(Value::from).collect::<Vec<_>>());
+        self.sql().each(&text, rows, |_| Ok(())).map(drop)
     }
 
     /// Lets the numbers of a table go on after the last one.

@@ -157,8 +157,13 @@ impl Session {
     }
 
     /// Runs a statement once for each row of arguments, and waits for all together. Returns the rows of each.
-    pub(crate) fn each(&self, text: &str, rows: &[Vec<Value<'_>>]) -> Result<Vec<Vec<Row>>, StoreError> {
-        let queries = rows.iter().map(|args| self.start_query(text, args)).collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn each<'v>(
+        &self,
+        text: &str,
+        rows: impl IntoIterator<Item = impl AsRef<[Value<'v>]>>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
+        let queries = rows.into_iter().map(|args| self.start_query(text, args.as_ref()));
+        let queries = queries.collect::<Result<Vec<_>, _>>()?;
         if queries.is_empty() {
             return Ok(Vec::new());
         }
