@@ -94,9 +94,10 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT_ROOMS, "project_id", project, "created_at DESC, id DESC")
 }
 
-/// The query of the open rooms. They are in the order of their index, which has the newest of each template first.
+/// The query of the open rooms. They are in the order of their index, which has the newest of each template first, and those without
+/// a template last: unless it is said, they come first on PostgreSQL.
 pub(crate) fn open_query(project: &ProjectId) -> QueryBuilder<'_> {
-    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "template_id DESC, id DESC")
+    QueryBuilder::new(SELECT_ROOMS, "project_id", project, "template_id DESC NULLS LAST, id DESC")
         .and_condition(Some("status = 'open'"))
 }
 
@@ -157,7 +158,7 @@ impl Store {
         self.list(project, move |sql, project| list_query(project).page(sql, page, room)).await
     }
 
-    /// Lists a project's open rooms, by template and then newest first.
+    /// Lists a project's open rooms, by template and then newest first; those without a template are the last.
     ///
     /// # Errors
     /// Fails when the database cannot be read, or takes too long.

@@ -7,7 +7,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conclave_db::{CommittedEvent, CreatedApiKey, NewIngress, NewRoom, SNAPSHOT_AGE, Store, StoreError};
+use conclave_db::{CommittedEvent, CreatedApiKey, NewIngress, SNAPSHOT_AGE, Store, StoreError};
 use conclave_model::event::Departure;
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
 use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
@@ -78,25 +78,6 @@ async fn a_command_that_ends_beside_a_long_read_does_not_hold_up_writers() {
     closed.join().unwrap();
     // If the end waited for the reader, it had the lock of writers meanwhile.
     assert!(written > refused, "{written} were written, {refused} refused");
-}
-
-#[actix::test]
-async fn a_room_reads_as_it_was_written_and_a_page_says_whether_another_follows() {
-    let home = Home::new();
-    let (store, _) = open(&home, &clock());
-    let project = create_project(&store).await;
-    for name in ["a", "b", "c"] {
-        let new = NewRoom { metadata: Some(r#"{"topic": 1}"#.into()), ..new_room(&project, name) };
-        let created = create_room(&store, new, None).await.unwrap();
-        assert_eq!(store.room(project.clone(), created.name.clone()).await.unwrap(), created);
-    }
-    let page = async |limit, offset| {
-        let page = store.rooms(project.clone(), PageRequest { limit, offset }).await.unwrap();
-        (page.items.iter().map(|room| room.name.to_string()).collect::<Vec<_>>().concat(), page.has_more)
-    };
-    assert_eq!(page(2, 0).await, ("cb".to_owned(), true));
-    assert_eq!(page(2, 1).await, ("ba".to_owned(), false));
-    assert_eq!(page(3, 0).await, ("cba".to_owned(), false));
 }
 
 #[actix::test]

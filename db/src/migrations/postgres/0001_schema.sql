@@ -64,7 +64,8 @@ CREATE TABLE rooms (
     UNIQUE (project_id, name)
 );
 CREATE INDEX rooms_newest ON rooms (project_id, created_at, id);
-CREATE INDEX rooms_open ON rooms (project_id, template_id, id) WHERE status = 'open';
+-- Read backward: rooms without a template are the last of their list.
+CREATE INDEX rooms_open ON rooms (project_id, template_id NULLS FIRST, id) WHERE status = 'open';
 
 CREATE TABLE sessions (
     id                   UUID             PRIMARY KEY,
