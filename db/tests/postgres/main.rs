@@ -12,9 +12,7 @@ mod undone;
 
 use std::net::SocketAddr;
 
-use conclave_db::{
-    CommitHook, Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault,
-};
+use conclave_db::{Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_model::Secret;
 use prometheus::Registry;
 use test_postgres::{Cluster, Database};
@@ -27,11 +25,6 @@ struct Records {
 
 /// Opens a store at the address of a server or a proxy. With an epoch, as a server.
 fn open(database: &Database<'_>, address: SocketAddr, epoch: Option<i64>) -> Records {
-    open_with(database, address, epoch, Box::new(|_| {}))
-}
-
-/// The same, and tells of events.
-fn open_with(database: &Database<'_>, address: SocketAddr, epoch: Option<i64>, on_commit: CommitHook) -> Records {
     let server = PostgresServer::new(&Secret::new(database.url_at(address)), None).unwrap();
     let metrics = Registry::new();
     let store = Store::open(StoreOptions {
@@ -39,7 +32,7 @@ fn open_with(database: &Database<'_>, address: SocketAddr, epoch: Option<i64>, o
         older_schema: OlderSchema::Migrate,
         clock: support::clock(),
         vault: Vault::open(None, &Secret::new("media")).unwrap(),
-        on_commit,
+        on_commit: Box::new(|_| {}),
         readers: 1,
         metrics: StoreMetrics::new(&metrics).unwrap(),
     });

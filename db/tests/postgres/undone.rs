@@ -1,94 +1,169 @@
-//! A statement of a job that fails undoes the job, also if nobody has waited for it: PostgreSQL answers the `COMMIT` of a failed
-//! transaction without an error.
+//! Each statement that writes, made to fail, undoes its job and nothing else, also if nobody has waited for its answer: PostgreSQL
+//! answers the `COMMIT` of a failed transaction without an error. The [story](Story) runs every job of the store.
 
+mod story;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use conclave_db::{CommittedEvent, Store, StoreError};
-use conclave_model::event::Departure;
-use conclave_model::{ProjectId, RoomId, Secret};
-use test_postgres::Database;
+use conclave_db::{CommittedEvent, Location, PostgresOptions, PostgresServer, StoreError};
+use conclave_model::Secret;
+use parking_lot::Mutex;
+use test_postgres::{Database, Session};
 
-use super::support::{clock, create_project, create_room, new_room, participant};
-use super::{cluster, open_with};
+use super::cluster;
+use super::support::{clock, open_at};
+use story::Story;
 
-/// The tables that the jobs write to.
-const TABLES: [&str; 8] =
-    ["projects", "rooms", "sessions", "tracks", "usage_days", "events", "webhook_deliveries", "webhook_endpoints"];
+/// A number of statements that no job has.
+const NONE: usize = 1_000_000;
 
-/// A hash of all rows of the tables.
-fn content(database: &Database<'_>) -> String {
-    let hash = |table| format!("(SELECT md5(coalesce(string_agg(t::text, ' ' ORDER BY t::text), '')) FROM {table} t)");
-    database.run(&format!("SELECT {}", TABLES.map(hash).join(" || ")))
-}
+/// Counts down with each statement that writes, and lets the one fail that reaches zero. Transactions that are undone count, too.
+const COUNT_DOWN: &str =
+    "CREATE SEQUENCE statements_left INCREMENT -1 MINVALUE -1000000 MAXVALUE 1000000 START 1000000;
+     CREATE FUNCTION count_down() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+         IF nextval('statements_left') = 0 THEN RAISE EXCEPTION 'made to fail'; END IF;
+         RETURN NULL;
+     END $$;";
 
-/// Makes writes to a table fail.
-fn break_table(database: &Database<'_>, table: &str) {
-    database.run(&format!(
-        "CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''broken''; END';
-         CREATE TRIGGER broken BEFORE INSERT OR UPDATE OR DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION fail()"
-    ));
-}
-
-/// A project whose jobs are made to fail.
-struct Fixture<'a> {
-    database: &'a Database<'a>,
-    store: Store,
-    project: ProjectId,
+/// Lets statements of jobs fail, one after the other, and looks at what is left of them.
+struct Failures {
+    session: Mutex<Session>,
+    /// Hashes all rows, but not those with which lanes and the lease work.
+    content: String,
     /// How many events were told.
     told: Arc<AtomicUsize>,
+    /// The names of the jobs that were run.
+    run: Mutex<BTreeSet<&'static str>>,
 }
 
-impl Fixture<'_> {
-    /// Runs a job with each of the tables broken, after which nothing has changed, and then as it is.
-    async fn fails_with<T>(&self, tables: &[&str], job: impl AsyncFn() -> Result<T, StoreError>) -> T {
-        for table in tables {
-            let before = (content(self.database), self.told.load(Ordering::Relaxed));
-            break_table(self.database, table);
-            let failed = job().await;
-            let error = failed.err().unwrap_or_else(|| panic!("the job has succeeded although {table} is broken"));
-            assert!(!matches!(error, StoreError::Refused(_)), "{table}: {error}");
-            assert_eq!((content(self.database), self.told.load(Ordering::Relaxed)), before, "{table}");
-            self.database.run(&format!("DROP TRIGGER broken ON {table}"));
+impl Failures {
+    fn new(database: &Database<'_>, told: Arc<AtomicUsize>) -> Self {
+        let mut session = database.session();
+        session.run(COUNT_DOWN.trim_end_matches(';'));
+        let tables = session.run(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public'
+             AND tablename NOT IN ('leadership', 'beats', 'schema_version')",
+        );
+        for table in &tables {
+            session.run(&format!(
+                "CREATE TRIGGER counted BEFORE INSERT OR UPDATE OR DELETE ON {table} EXECUTE FUNCTION count_down()"
+            ));
         }
-        job().await.unwrap()
+        let hash =
+            |table| format!("(SELECT md5(coalesce(string_agg(t::text, ' ' ORDER BY t::text), '')) FROM {table} t)");
+        let hashes: Vec<String> = tables.iter().filter(|table| *table != "lanes").map(hash).collect();
+        Self {
+            session: Mutex::new(session),
+            content: format!("SELECT {}", hashes.join(" || ")),
+            told,
+            run: Mutex::default(),
+        }
     }
 
-    async fn join(&self, room: RoomId, identity: &str) -> Result<(), StoreError> {
-        let joined = participant(identity, &format!("PA_{identity}"));
-        self.store.record_join(self.project.clone(), room, joined, clock().now()).await.map(drop)
+    /// Lets the statement with this number fail, from 1.
+    fn arm(&self, statement: usize) {
+        self.session.lock().run(&format!("SELECT setval('statements_left', {statement})"));
+    }
+
+    fn has_failed(&self) -> bool {
+        self.session.lock().run("SELECT last_value <= 0 FROM statements_left") == ["t"]
+    }
+
+    fn state(&self) -> (Vec<String>, usize) {
+        (self.session.lock().run(&self.content), self.told.load(Ordering::Relaxed))
+    }
+
+    /// Runs a job with each of its statements made to fail, after which nothing has changed and nothing is told, and then as it is.
+    async fn check<T>(&self, name: &'static str, job: impl AsyncFn() -> Result<T, StoreError>) -> T {
+        self.run.lock().insert(name);
+        let before = self.state();
+        for statement in 1.. {
+            self.arm(statement);
+            let done = job().await;
+            if !self.has_failed() {
+                self.arm(NONE);
+                let done = done.unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert_ne!(self.state().0, before.0, "{name} has changed nothing");
+                return done;
+            }
+            let Err(error) = done else { panic!("{name} has succeeded although its statement {statement} has failed") };
+            assert!(!matches!(error, StoreError::Refused(_)), "{name}, statement {statement}: {error}");
+            assert_eq!(self.state(), before, "{name}, statement {statement}");
+        }
+        unreachable!("a job has an end")
     }
 }
 
 #[actix::test]
 async fn each_statement_that_fails_undoes_its_job_and_no_other() {
     let Some(cluster) = cluster() else { return };
-    let database = cluster.database();
-    let told = Arc::<AtomicUsize>::default();
+    let (database, told) = (cluster.database(), Arc::<AtomicUsize>::default());
     let counter = Arc::clone(&told);
     let count = move |events: &[CommittedEvent]| {
         counter.fetch_add(events.len(), Ordering::Relaxed);
     };
-    let store = open_with(&database, cluster.address(), Some(0), Box::new(count)).store;
-    let project = create_project(&store).await;
-    let endpoint = store.create_webhook_endpoint(project.clone(), "https://a.example".into(), Secret::new("s"), None);
-    endpoint.await.unwrap();
-    let fixture = Fixture { database: &database, store, project, told };
-    let create = async || create_room(&fixture.store, new_room(&fixture.project, "a"), None).await;
-    let room = fixture.fails_with(&["rooms", "projects", "lanes"], create).await.id;
-    let tables = ["sessions", "rooms", "usage_days", "events", "webhook_deliveries", "lanes"];
-    fixture.fails_with(&tables, async || fixture.join(room, "ada").await).await;
-    fixture.join(room, "bob").await.unwrap();
-    let leave = async || {
-        let (project, sid) = (fixture.project.clone(), "PA_bob".parse().unwrap());
-        fixture.store.record_leave(project, room, sid, clock().now(), Departure::Left).await
+    let folder = tempfile::tempdir().unwrap();
+    let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
+    let location = Location::Server(PostgresOptions { server, lanes: 2, readers: 4, epoch: Some(0) });
+    let store = open_at(location, Some(&folder.path().join("encryption.key")), &clock(), Box::new(count));
+    let story = Story::new(store, Failures::new(&database, told)).await;
+    story.run().await;
+    let (run, jobs) = (story.failures.run.into_inner(), jobs());
+    assert!(jobs.len() > 50, "only {} jobs were found", jobs.len());
+    let missing: Vec<_> = jobs.iter().filter(|job| !run.contains(job.as_str())).collect();
+    assert!(missing.is_empty(), "the story has to run these jobs, too: {missing:?}");
+    assert!(run.iter().all(|job| jobs.contains(*job)), "the story names what is no job: {run:?}");
+}
+
+/// Two jobs, so a failure of the second leaves the first: another test is about it.
+const TWO_JOBS: &str = "rotate_key";
+
+/// The public operations of the store that write, as its source has them.
+fn jobs() -> BTreeSet<String> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let sources: Vec<String> = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let functions: Vec<Function<'_>> = sources.iter().flat_map(|source| functions(source)).collect();
+    // Directly, or through a private one.
+    let mut helpers = vec!["write", "write_then"];
+    loop {
+        let writes = |function: &&Function<'_>| helpers.iter().any(|helper| function.calls(helper));
+        let found = functions.iter().filter(writes);
+        let more: Vec<&str> = found.filter(|function| !function.is_public).map(|function| function.name).collect();
+        let more: Vec<&str> = more.into_iter().filter(|name| !helpers.contains(name)).collect();
+        if more.is_empty() {
+            let public = functions.iter().filter(writes).filter(|function| function.is_public);
+            return public.map(|function| function.name.to_owned()).filter(|name| name != TWO_JOBS).collect();
+        }
+        helpers.extend(more);
+    }
+}
+
+/// A function of `impl Store`.
+struct Function<'a> {
+    name: &'a str,
+    body: &'a str,
+    is_public: bool,
+}
+
+impl Function<'_> {
+    /// Whether it calls an operation of its own store. Calls may be on lines of their own.
+    fn calls(&self, name: &str) -> bool {
+        self.body.match_indices(&format!(".{name}(")).any(|(at, _)| self.body[..at].trim_end().ends_with("self"))
+    }
+}
+
+/// The functions of each `impl Store` of a file.
+fn functions(source: &str) -> Vec<Function<'_>> {
+    let blocks = source.split("\nimpl Store {\n").skip(1).map(|block| block.split("\n}\n").next().unwrap_or(block));
+    let functions = blocks.flat_map(|block| block.split("\n    }\n"));
+    let read = |text| {
+        let (start, rest) = str::split_once(text, "fn ")?;
+        let (name, body) = rest.split_once(['(', '<'])?;
+        let is_public = start.lines().last().is_some_and(|line| line.trim_start().starts_with("pub "));
+        Some(Function { name, body, is_public })
     };
-    fixture.fails_with(&["sessions", "events", "webhook_deliveries", "lanes"], leave).await;
-    let end = async || fixture.store.end_room(fixture.project.clone(), room).await;
-    let tables = ["rooms", "sessions", "events", "webhook_deliveries", "projects", "lanes"];
-    fixture.fails_with(&tables, end).await;
-    // room.started, two joins, two leaves, room.finished.
-    assert_eq!(fixture.told.load(Ordering::Relaxed), 6);
-    let totals = fixture.store.totals().await.unwrap();
-    assert_eq!((totals.open_rooms, totals.participants), (0, 0));
+    functions.filter_map(read).collect()
 }

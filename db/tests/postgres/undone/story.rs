@@ -1,0 +1,363 @@
+//! A story in which each job of the store is run where it changes something.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_db::{NewCode, NewDestination, NewIngress, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest};
+use conclave_model::destination::{ConfigInput, RecordingInput};
+use conclave_model::egress::{
+    CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout, StartedEgress,
+    UsedDestination,
+};
+use conclave_model::event::{ChangedBy, Departure, ParticipantRef, PublishLimit, TrackChange, TrackSummary};
+use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
+use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
+use conclave_model::participant::{TrackKind, TrackSource};
+use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
+use conclave_model::project::{Environment, ProjectStatus};
+use conclave_model::role::{Role, RoleInput};
+use conclave_model::room::Room;
+use conclave_model::template::Region;
+use conclave_model::webhook::{Attempt, AttemptOutcome};
+use conclave_model::{
+    DestinationId, DestinationName, EgressId, EndpointId, ProjectId, RoleName, Secret, TemplateId, Timestamp,
+};
+use serde_json::json;
+
+use super::Failures;
+use crate::support::{create_project, create_room, new_room, participant};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A store with a project whose jobs are made to fail.
+pub(super) struct Story {
+    store: Store,
+    pub(super) failures: Failures,
+    project: ProjectId,
+}
+
+fn role(name: &str) -> Role {
+    RoleInput::default().with_defaults(name.parse().unwrap()).unwrap()
+}
+
+impl Story {
+    pub(super) async fn new(store: Store, failures: Failures) -> Self {
+        let project = create_project(&store).await;
+        Self { store, failures, project }
+    }
+
+    /// Runs all jobs.
+    pub(super) async fn run(&self) {
+        let endpoint = self.begin().await;
+        let template = self.create_template().await;
+        let destination = self.change_destinations(&template).await;
+        self.change_projects(&template).await;
+        let room = self.create_room().await;
+        self.join_and_leave(&room).await;
+        self.publish(&room).await;
+        self.use_codes(&room).await;
+        self.use_ingress(&room).await;
+        self.record(&room, destination).await;
+        self.deliver(endpoint).await;
+        let ending = async || self.store.end_room(self.project.clone(), room.id).await;
+        self.failures.check("end_room", ending).await;
+        self.run_server().await;
+        self.clean_up(endpoint).await;
+        self.delete_template().await;
+    }
+
+    fn now(&self) -> Timestamp {
+        self.store.clock().now()
+    }
+
+    fn record_of(&self, key: &str) -> IdempotencyRecord {
+        let slot = IdempotencySlot {
+            project_id: self.project.clone(),
+            operation: "create_room",
+            key: key.parse().unwrap(),
+            refused: None,
+        };
+        IdempotencyRecord::new(slot, [7; 32], true)
+    }
+
+    /// A server, a key and a webhook endpoint.
+    async fn begin(&self) -> EndpointId {
+        let (store, failures) = (&self.store, &self.failures);
+        failures.check("begin_run", async || store.begin_run().await).await;
+        let created = failures
+            .check("create_api_key", async || store.create_api_key(self.project.clone(), "key".into()).await)
+            .await;
+        let prefix = created.record.prefix;
+        failures.check("revoke_api_key", async || store.revoke_api_key(prefix.clone()).await).await;
+        let create = async || {
+            let url = "https://a.example".to_owned();
+            store.create_webhook_endpoint(self.project.clone(), url, Secret::new("s"), None).await
+        };
+        let endpoint = failures.check("create_webhook_endpoint", create).await.id;
+        failures.check("send_test_event", async || store.send_test_event(self.project.clone(), endpoint).await).await;
+        endpoint
+    }
+
+    fn new_template(&self, name: &str) -> NewTemplate {
+        NewTemplate {
+            project_id: self.project.clone(),
+            name: name.parse().unwrap(),
+            region: Region::Auto,
+            roles: ["host", "guest"].map(|name| (name.parse().unwrap(), role(name))).into(),
+        }
+    }
+
+    async fn create_template(&self) -> TemplateId {
+        let create = async || self.store.create_template(self.new_template("default"), None).await;
+        let template = self.failures.check("create_template", create).await.id;
+        let update = async || {
+            let roles = [("speaker".parse().unwrap(), role("speaker"))].into();
+            let change = TemplateChange { name: Some("first".parse().unwrap()), region: None, roles };
+            self.store.update_template(self.project.clone(), template.clone(), change).await
+        };
+        self.failures.check("update_template", update).await;
+        let put = async || self.store.put_role(self.project.clone(), template.clone(), role("listener")).await;
+        self.failures.check("put_role", put).await;
+        template
+    }
+
+    fn new_destination(&self, template: &TemplateId, bucket: &str) -> NewDestination {
+        let config = json!({"type": "s3", "bucket": bucket, "access_key": "AKIA", "secret": "hush"});
+        NewDestination {
+            project_id: self.project.clone(),
+            template_id: template.clone(),
+            name: "files".parse().unwrap(),
+            kind: None,
+            config: ConfigInput::Recording(RecordingInput::S3(serde_json::from_value(config).unwrap())),
+            features: PlanFeatures { recording: true, streaming: true },
+        }
+    }
+
+    async fn change_destinations(&self, template: &TemplateId) -> DestinationId {
+        let create = async || self.store.create_destination(self.new_destination(template, "a"), None).await;
+        let destination = self.failures.check("create_destination", create).await;
+        let update = async || self.store.update_destination(self.new_destination(template, "b")).await;
+        self.failures.check("update_destination", update).await;
+        destination.id
+    }
+
+    async fn change_projects(&self, template: &TemplateId) {
+        let (store, failures, id) = (&self.store, &self.failures, || self.project.clone());
+        let create = async || store.create_project("other".into(), Environment::Test, "pro".into()).await;
+        failures.check("create_project", create).await;
+        let set = async || store.set_default_template(id(), template.clone()).await;
+        failures.check("set_default_template", set).await;
+        failures.check("set_project_plan", async || store.set_project_plan(id(), "pro".into()).await).await;
+        failures.check("credit_project", async || store.credit_project(id(), 5).await).await;
+        for status in [ProjectStatus::Suspended, ProjectStatus::Active] {
+            failures.check("set_project_status", async || store.set_project_status(id(), status).await).await;
+        }
+    }
+
+    /// A room, with the stored response of the request for it.
+    async fn create_room(&self) -> Room {
+        let render = |room: &Room| Response { code: 201, body: room.name.as_str().as_bytes().to_vec() };
+        let create = async || {
+            let recorder = ResponseRecorder { record: self.record_of("created"), render };
+            create_room(&self.store, new_room(&self.project, "a"), Some(recorder)).await
+        };
+        self.failures.check("create_room", create).await
+    }
+
+    async fn join(&self, room: &Room, identity: &str) {
+        let joined = participant(identity, &format!("PA_{identity}"));
+        self.store.record_join(self.project.clone(), room.id, joined, self.now()).await.unwrap();
+    }
+
+    async fn join_and_leave(&self, room: &Room) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let ada = participant("ada", "PA_ada");
+        let joining = async || store.record_join(project(), room.id, ada.clone(), self.now()).await;
+        failures.check("record_join", joining).await;
+        let aborted = ParticipantRef::from(&participant("eve", "PA_eve"));
+        let aborting = async || store.record_join_aborted(project(), room.id, aborted.clone(), self.now()).await;
+        failures.check("record_join_aborted", aborting).await;
+        let leaving =
+            async || store.record_leave(project(), room.id, ada.sid.clone(), self.now(), Departure::Left).await;
+        failures.check("record_leave", leaving).await;
+        let returning = async || store.record_return(project(), room.id, ada.clone(), self.now()).await;
+        failures.check("record_return", returning).await;
+        self.join(room, "bob").await;
+        let lost = || vec!["PA_bob".parse().unwrap()];
+        failures.check("record_lost", async || store.record_lost(project(), room.id, lost(), self.now()).await).await;
+        self.join(room, "carol").await;
+        let lost = || vec!["PA_carol".parse().unwrap()];
+        let interrupting = async || store.record_interrupted(project(), room.id, lost(), self.now()).await;
+        failures.check("record_interrupted", interrupting).await;
+        let change = || NewRoleChange {
+            project_id: project(),
+            room: room.id,
+            role: "host".parse().unwrap(),
+            participant: ada.clone(),
+            by: ChangedBy::Operator,
+        };
+        failures.check("record_role_change", async || store.record_role_change(change(), None).await).await;
+    }
+
+    /// Tracks of the participant that is left.
+    async fn publish(&self, room: &Room) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let ada = ParticipantRef::from(&participant("ada", "PA_ada"));
+        let track = |muted| TrackSummary {
+            sid: "TR_1".parse().unwrap(),
+            kind: TrackKind::Audio,
+            source: TrackSource::Microphone,
+            muted,
+        };
+        let change = async |change| {
+            let record =
+                async || store.record_track(project(), room.id, ada.clone(), track(false), change, self.now()).await;
+            failures.check("record_track", record).await;
+        };
+        change(TrackChange::Published).await;
+        let muting = async || store.record_track_muted(project(), room.id, ada.sid.clone(), track(true)).await;
+        failures.check("record_track_muted", muting).await;
+        change(TrackChange::Unpublished).await;
+        let limit = || PublishLimit { exceeded: true, track: None, kbps: 2_000, max_kbps: 1_000 };
+        let crossing = async || store.record_publish_limit(project(), room.id, ada.clone(), limit(), self.now()).await;
+        failures.check("record_publish_limit", crossing).await;
+    }
+
+    async fn use_codes(&self, room: &Room) {
+        let (store, failures) = (&self.store, &self.failures);
+        let new = || NewCode {
+            project_id: self.project.clone(),
+            room: room.name.clone(),
+            role: "host".parse().unwrap(),
+            identity: None,
+            expires_at: self.now().after(DAY),
+            max_uses: Some(3),
+        };
+        let code = failures.check("create_code", async || store.create_code(new(), None).await).await.code.hash();
+        let exchange = async || {
+            let identity = Some("ada".parse().unwrap());
+            store.exchange_code(&self.project, code, identity, |_| Ok(())).await
+        };
+        failures.check("exchange_code", exchange).await;
+        failures.check("disable_code", async || store.disable_code(self.project.clone(), code).await).await;
+    }
+
+    async fn use_ingress(&self, room: &Room) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let new = NewIngress {
+            project_id: project(),
+            room: room.id,
+            ingress_id: "IN_1".parse().unwrap(),
+            input_type: InputType::Rtmp,
+            participant_identity: "encoder".parse().unwrap(),
+            participant_name: None,
+            url: "rtmp://localhost/live/REDACTED".into(),
+            key_hash: StreamKeyHash::from_key("key"),
+        };
+        failures.check("create_ingress", async || store.create_ingress(new.clone()).await).await;
+        let id = new.ingress_id;
+        let state = || IngressState { ingress_id: id.clone(), status: IngressStatus::Publishing, error: None };
+        failures.check("record_ingress", async || store.record_ingress(project(), state(), self.now()).await).await;
+        failures.check("delete_ingress", async || store.delete_ingress(project(), id.clone()).await).await;
+    }
+
+    fn egress(&self, status: EgressStatus) -> EgressState {
+        let ended_at = status.is_final().then(|| self.now());
+        let egress_id: EgressId = "EG_1".parse().unwrap();
+        EgressState { egress_id, status, error: None, started_at: self.now(), ended_at }
+    }
+
+    /// A recording, whose file is uploaded.
+    async fn record(&self, room: &Room, destination: DestinationId) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let plan = Arc::new(EgressPlan {
+            room_id: room.id,
+            room: room.namespaced_name(),
+            max_participants: None,
+            source: EgressSource::RoomComposite { layout: Layout::Grid, media: CompositeMedia::Both },
+            output: EgressOutput::File { filepath: "a.mp4".parse().unwrap(), taken: Vec::new() },
+            destination: Some(UsedDestination { id: destination, name: "files".parse().unwrap() }),
+        });
+        let started = || StartedEgress { is_uploaded_by_server: true, ..self.egress(EgressStatus::Starting).into() };
+        failures.check("start_egress", async || store.start_egress(Arc::clone(&plan), started(), None).await).await;
+        let active = || self.egress(EgressStatus::Active);
+        failures
+            .check("record_egress", async || store.record_egress(project(), active(), self.now(), None).await)
+            .await;
+        let complete = || self.egress(EgressStatus::Complete);
+        let id = complete().egress_id;
+        let multipart = async || store.record_multipart(project(), id.clone(), "upload".into()).await;
+        failures.check("record_multipart", multipart).await;
+        let ending = async || store.record_recording_end(project(), complete(), self.now(), None).await;
+        failures.check("record_recording_end", ending).await;
+        let settle = async || store.settle_upload(project(), complete(), self.now(), UploadRest::Nothing).await;
+        failures.check("settle_upload", settle).await;
+    }
+
+    async fn deliver(&self, endpoint: EndpointId) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let due = store.due_deliveries(project(), endpoint, self.now(), 1).await.unwrap();
+        let attempt = |retry_at| Attempt {
+            project_id: project(),
+            delivery_id: due[0].id,
+            number: 1,
+            due: due[0].due,
+            at: self.now(),
+            outcome: AttemptOutcome { response_status: Some(500), error: Some("refused".into()), timed_out: false },
+            retry_at,
+        };
+        let later = self.now().after(DAY);
+        failures.check("record_attempt", async || store.record_attempt(attempt(Some(later))).await).await;
+        let forward = async || store.bring_retries_forward(project(), endpoint, self.now()).await;
+        failures.check("bring_retries_forward", forward).await;
+        failures.check("record_attempt", async || store.record_attempt(attempt(None)).await).await;
+        failures.check("retry_delivery", async || store.retry_delivery(project(), due[0].id, None).await).await;
+        let response = || Response { code: 404, body: b"refused".to_vec() };
+        failures
+            .check("store_response", async || store.store_response(self.record_of("refused"), response()).await)
+            .await;
+    }
+
+    async fn run_server(&self) {
+        let (store, failures) = (&self.store, &self.failures);
+        store.clock().advance(DAY);
+        failures.check("record_heartbeat", async || store.record_heartbeat().await).await;
+        store.clock().advance(DAY);
+        failures.check("ping", async || store.ping().await).await;
+        failures.check("end_run", async || store.end_run().await).await;
+    }
+
+    /// What is done later with old records, and with a deleted webhook endpoint.
+    async fn clean_up(&self, endpoint: EndpointId) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        store.clock().advance(DAY * 62);
+        let plan = || Plan {
+            display_name: String::new(),
+            price_ugx: 0,
+            limits: PlanLimits::default(),
+            features: PlanFeatures::default(),
+            overage_ugx_per_minute: Some(5),
+        };
+        failures.check("settle_months", async || store.settle_months(project(), plan()).await).await;
+        failures.check("delete_expired", async || store.delete_expired(DAY).await).await;
+        let delete = async || store.delete_webhook_endpoint(project(), endpoint).await;
+        failures.check("delete_webhook_endpoint", delete).await;
+        // Its deliveries, and then the endpoint itself.
+        for _ in 0..2 {
+            let purge = async || store.purge_deleted_endpoint().await;
+            failures.check("purge_deleted_endpoint", purge).await;
+        }
+    }
+
+    /// A template that is not the default one.
+    async fn delete_template(&self) {
+        let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
+        let spare = store.create_template(self.new_template("spare"), None).await.unwrap().id;
+        store.create_destination(self.new_destination(&spare, "a"), None).await.unwrap();
+        let (id, guest, files) = (|| spare.clone(), "guest".parse().unwrap(), "files".parse().unwrap());
+        failures.check("delete_role", async || store.delete_role(project(), id(), RoleName::clone(&guest)).await).await;
+        let delete = async || store.delete_destination(project(), id(), DestinationName::clone(&files)).await;
+        failures.check("delete_destination", delete).await;
+        failures.check("delete_template", async || store.delete_template(project(), id()).await).await;
+    }
+}
