@@ -9,7 +9,9 @@ mod faults;
 mod methods;
 mod neighbours;
 mod participants;
+mod sids;
 mod signalling;
+mod webhook_workers;
 mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +24,7 @@ use parking_lot::{Mutex, MutexGuard};
 pub use clients::Refused;
 pub use faults::Fault;
 pub use participants::Joining;
+pub use webhook_workers::{LostWebhook, WebhookOutcomes};
 pub use webhooks::Webhook;
 
 /// The double. Cheap to clone; all clones are the same. Its server ends with the process.

@@ -61,20 +61,7 @@ impl Double {
 
     /// A participant publishes a track. Returns the sid.
     pub fn publish(&self, room: &str, identity: &str, kind: proto::TrackType, source: proto::TrackSource) -> String {
-        let mut state = self.lock();
-        let track = proto::TrackInfo {
-            sid: state.id("TR_"),
-            r#type: kind as i32,
-            source: source as i32,
-            mime_type: if kind == proto::TrackType::Audio { "audio/opus" } else { "video/VP8" }.into(),
-            ..Default::default()
-        };
-        let participant = state.participant_mut(room, identity).expect("a participant of the room");
-        participant.tracks.push(track.clone());
-        participant.is_publisher = true;
-        let short = short(participant);
-        state.report(room, "track_published", Some(short), Some(track.clone()), self);
-        track.sid
+        self.lock().publish(room, identity, kind, source, self).expect("a participant of the room")
     }
 
     /// A participant leaves.
@@ -160,6 +147,30 @@ impl LiveRoom {
 }
 
 impl State {
+    /// Publishes a track. Returns its sid; `None` if there is no such participant.
+    pub(crate) fn publish(
+        &mut self,
+        room: &str,
+        identity: &str,
+        kind: proto::TrackType,
+        source: proto::TrackSource,
+        double: &Double,
+    ) -> Option<String> {
+        let track = proto::TrackInfo {
+            sid: self.id("TR_"),
+            r#type: kind as i32,
+            source: source as i32,
+            mime_type: if kind == proto::TrackType::Audio { "audio/opus" } else { "video/VP8" }.into(),
+            ..Default::default()
+        };
+        let participant = self.participant_mut(room, identity)?;
+        participant.tracks.push(track.clone());
+        participant.is_publisher = true;
+        let short = short(participant);
+        self.report(room, "track_published", Some(short), Some(track.clone()), double);
+        Some(track.sid)
+    }
+
     pub(crate) fn participant_mut(&mut self, room: &str, identity: &str) -> Option<&mut proto::ParticipantInfo> {
         self.rooms.get_mut(room)?.participants.get_mut(identity)
     }

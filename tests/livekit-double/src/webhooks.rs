@@ -12,12 +12,15 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::methods::nanos;
+use crate::webhook_workers::Workers;
 use crate::{Double, State};
 
 /// The most attempts for one event.
 const ATTEMPTS: u32 = 5;
 /// The delay before the second attempt; doubles with each further one. LiveKit waits 1 s.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
+/// How long an answer is waited for.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A signed webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +37,14 @@ pub struct Webhook {
 #[derive(Default)]
 pub(crate) struct Queue {
     kept: Vec<Webhook>,
-    sent: Option<Sender<Webhook>>,
+    sent: Option<Destination>,
+}
+
+/// What sends webhooks.
+enum Destination {
+    /// A thread, to one url.
+    Thread(Sender<Webhook>),
+    Workers(Workers),
 }
 
 impl Double {
@@ -68,7 +78,7 @@ impl Double {
         let (sender, events) = channel::<Webhook>();
         let url = url.to_owned();
         thread::spawn(move || events.into_iter().for_each(|webhook| send(&url, &webhook)));
-        self.lock().webhooks.sent = Some(sender);
+        self.lock().webhooks.sent = Some(Destination::Thread(sender));
     }
 
     /// Sends one webhook.
@@ -78,15 +88,27 @@ impl Double {
 
     /// Drops webhooks from now on, until [`Double::send_to`] is called.
     pub fn drop_webhooks(&self) {
-        self.lock().webhooks.sent = Some(channel().0);
+        self.lock().webhooks.sent = Some(Destination::Thread(channel().0));
     }
 }
 
 impl Queue {
+    pub(crate) fn send_by(&mut self, workers: Workers) {
+        self.sent = Some(Destination::Workers(workers));
+    }
+
+    pub(crate) const fn workers(&self) -> Option<&Workers> {
+        match &self.sent {
+            Some(Destination::Workers(workers)) => Some(workers),
+            _ => None,
+        }
+    }
+
     fn put(&mut self, webhook: Webhook) {
         match &self.sent {
             // The thread that sends has ended: the webhook is dropped.
-            Some(sender) => drop(sender.send(webhook)),
+            Some(Destination::Thread(sender)) => drop(sender.send(webhook)),
+            Some(Destination::Workers(workers)) => workers.put(webhook),
             None => self.kept.push(webhook),
         }
     }
@@ -102,20 +124,30 @@ impl State {
 }
 
 fn send(url: &str, webhook: &Webhook) {
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let mut wait = FIRST_WAIT;
     for _ in 0..ATTEMPTS {
-        let answer = agent
-            .post(url)
-            .header("Content-Type", "application/webhook+json")
-            .header("User-Agent", "LiveKit")
-            .header("Authorization", &webhook.authorization)
-            .send(webhook.body.as_slice());
-        // 4xx and 501 count as delivered.
-        if answer.is_ok_and(|answer| !matches!(answer.status().as_u16(), 429 | 500 | 502..)) {
+        if post(url, webhook).is_some_and(|status| !is_repeated(status)) {
             return;
         }
         thread::sleep(wait);
         wait *= 2;
     }
+}
+
+/// Posts a webhook once. Returns the status of the answer, if there is one.
+pub(crate) fn post(url: &str, webhook: &Webhook) -> Option<u16> {
+    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT));
+    let agent: ureq::Agent = config.build().into();
+    let answer = agent
+        .post(url)
+        .header("Content-Type", "application/webhook+json")
+        .header("User-Agent", "LiveKit")
+        .header("Authorization", &webhook.authorization)
+        .send(webhook.body.as_slice());
+    answer.ok().map(|answer| answer.status().as_u16())
+}
+
+/// Whether LiveKit sends a webhook again that was answered so. 4xx and 501 count as delivered.
+pub(crate) const fn is_repeated(status: u16) -> bool {
+    matches!(status, 429 | 500 | 502..)
 }

@@ -1,5 +1,7 @@
 //! A server with files of its own.
 
+mod replication;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -86,13 +88,22 @@ impl Cluster {
         let programs = Programs::find().unwrap_or_else(|| {
             panic!("PostgreSQL {OLDEST_VERSION} or newer is not installed: no postgres, initdb, psql and pg_dump in one folder")
         });
+        let cluster = Self::empty(programs, options);
+        cluster.initialize();
+        cluster.start_on_a_free_port();
+        cluster.psql("postgres", &format!("CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'"));
+        cluster
+    }
+
+    /// A server without files.
+    fn empty(programs: Programs, options: ClusterOptions) -> Self {
         let owner = Owner::for_servers();
         let folder = tempfile::Builder::new().prefix("conclave-postgres-").tempdir().expect("a folder").keep();
         let watchdog = Watchdog::start(&folder);
         if let Some(owner) = owner {
             owner.own(&folder);
         }
-        let cluster = Self {
+        Self {
             programs,
             options,
             owner,
@@ -102,11 +113,7 @@ impl Cluster {
             databases: AtomicUsize::new(0),
             templates: Mutex::new(HashMap::new()),
             _watchdog: watchdog,
-        };
-        cluster.initialize();
-        cluster.start_on_a_free_port();
-        cluster.psql("postgres", &format!("CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}'"));
-        cluster
+        }
     }
 
     /// Returns where the server listens. It speaks through a unix socket, too, but only to this crate.
@@ -266,7 +273,7 @@ impl Cluster {
         } else {
             "host all all 127.0.0.1/32 trust"
         };
-        let clients = format!("local all postgres trust\n{tcp}\n");
+        let clients = format!("local all,replication postgres trust\n{tcp}\n");
         fs::write(self.folder.join("data/pg_hba.conf"), clients).expect("a file is written");
         if self.options.tls {
             self.write_certificates();

@@ -13,8 +13,8 @@ pub(crate) const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats')";
 pub struct Database<'c> {
     cluster: &'c Cluster,
     name: String,
-    /// Whether others are made like it as long as the server runs.
-    is_template: bool,
+    /// Whether it stays as long as the server runs.
+    is_kept: bool,
 }
 
 impl<'c> Database<'c> {
@@ -23,7 +23,12 @@ impl<'c> Database<'c> {
         // From version 15 on the pages are copied through the log, which takes a tenth of the time that copied files take.
         let like = like.unwrap_or("template0");
         cluster.psql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {like} OWNER {USER}"));
-        Self { cluster, name, is_template: false }
+        Self { cluster, name, is_kept: false }
+    }
+
+    /// A database that a server has, as the copy of another's.
+    pub(crate) const fn existing(cluster: &'c Cluster, name: String) -> Self {
+        Self { cluster, name, is_kept: true }
     }
 
     /// Returns the name, which is of small letters, digits and `_`.
@@ -109,7 +114,7 @@ impl<'c> Database<'c> {
     pub(crate) fn into_template(mut self) -> String {
         self.allow_connections(false);
         self.end_sessions();
-        self.is_template = true;
+        self.is_kept = true;
         self.name.clone()
     }
 
@@ -121,7 +126,7 @@ impl<'c> Database<'c> {
 
 impl Drop for Database<'_> {
     fn drop(&mut self) {
-        if !self.is_template {
+        if !self.is_kept {
             self.cluster.drop_database(&self.name);
         }
     }

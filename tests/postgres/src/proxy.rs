@@ -100,6 +100,11 @@ impl Proxy {
         self.address
     }
 
+    /// Lets new connections lead to another server: one that has started again on another port.
+    pub fn lead_to(&self, server: SocketAddr) {
+        self.shared.network.lock().server = server;
+    }
+
     /// Lets each round trip take this much longer.
     pub fn delay(&self, round_trip: Duration) {
         self.shared.network.lock().delay = round_trip / 2;

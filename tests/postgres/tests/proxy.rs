@@ -104,3 +104,14 @@ fn a_connection_is_cut_before_or_after_the_server_gets_some_bytes() {
     let read: Vec<_> = (0..2 + "COMMIT".len()).map(|_| reads.recv().unwrap()).collect();
     assert_eq!(String::from_utf8(read).unwrap(), "bdCOMMIT");
 }
+
+#[test]
+fn new_connections_lead_to_the_server_that_was_named_last() {
+    let (proxy, mut connection, reads) = start();
+    let (other, reads_of_other) = start_echo();
+    proxy.lead_to(other);
+    let mut later = TcpStream::connect(proxy.address()).unwrap();
+    assert_eq!(ask(&mut later, "b").unwrap(), "b");
+    assert_eq!(ask(&mut connection, "c").unwrap(), "c");
+    assert_eq!((reads_of_other.recv().unwrap(), reads.recv().unwrap()), (b'b', b'c'));
+}
