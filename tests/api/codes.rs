@@ -162,6 +162,7 @@ fn destination_unusable(_: &TestApp) -> Response {
     app.room("a");
     store(&app, "stream").expect(201);
     let another = app.data().join("another.key");
+    app.forget_keys();
     let app = app.restart_with(|config| config.encryption.key_file = Some(another.to_str().unwrap().into()));
     broadcast_to(&app, "a", "stream")
 }

@@ -129,6 +129,7 @@ fn records_that_cannot_be_decrypted_are_counted_and_left() {
     let app = TestApp::start();
     create(&app, "lost");
     fs::write(key_file(&app), format!("{}\n", "5e".repeat(32))).unwrap();
+    app.forget_keys();
     let app = app.restart();
     create(&app, "found");
     let done = rotate(&app);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use conclave::runtime::run_in_system;
 use conclave_db::{Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault};
 use conclave_model::{Clock, Secret};
+use serde_json::{Value, json};
 use test_postgres::Records;
 
 use super::{DATABASE, TestApp};
@@ -32,6 +33,22 @@ impl TestApp {
     /// The records, for what a test does to them beside the app.
     pub const fn records(&self) -> &Arc<Records> {
         &self.records
+    }
+
+    /// Lets a server with other keys start, as an operator does who has lost the keys.
+    pub fn forget_keys(&self) {
+        if let Records::Server(database) = &*self.records {
+            database.run("UPDATE leadership SET encryption_key_id = NULL, media_key_id = NULL");
+        }
+    }
+
+    /// What `/readyz` says of the parts of an app whose media plane and actors answer.
+    pub fn parts(&self, database: &str) -> Value {
+        let mut parts = json!({"database": database, "media": "ok", "actors": "ok"});
+        if let Records::Server(_) = &*self.records {
+            parts["lease"] = json!("active");
+        }
+        parts
     }
 
     /// Whether the records or a file of the data directory contain a text as it is.

@@ -84,6 +84,7 @@ impl Harness {
     fn restart_with_another_key(self) -> Self {
         let file = self.app.data().join("encryption.key");
         std::fs::write(file, format!("{}\n", "5e".repeat(32))).unwrap();
+        self.app.forget_keys();
         Self { app: self.app.restart(), path: self.path }
     }
 }
@@ -301,6 +302,7 @@ fn without_an_encryption_key_destinations_are_read_and_not_written() {
     let harness = Harness::start();
     harness.made("archive", "recording", &s3());
     let path = harness.path;
+    harness.app.forget_keys();
     let app = harness.app.restart_with(|config| config.encryption.key_file = Some(String::new()));
     let harness = Harness { app, path };
     harness.create("new", "recording", &s3()).send().expect_error(503, "encryption_unavailable", None);
