@@ -11,6 +11,8 @@ mod deployment;
 mod edges;
 mod faults;
 mod kills;
+mod outage;
 mod secrets;
 mod signals;
 mod standby;
+mod webrtc;

@@ -10,13 +10,13 @@ use crate::deployment::{Deployment, Running};
 use crate::support::{Request, eventually};
 
 /// Where a server that waits is reached, as its log says.
-struct Waiting {
+pub struct Waiting {
     api: String,
     admin: String,
 }
 
 impl Waiting {
-    fn of(deployment: &Deployment) -> Self {
+    pub fn of(deployment: &Deployment) -> Self {
         until(|| {
             let log = deployment.log();
             let line = log.lines().rev().find(|line| line.contains("waiting for the lease"))?.to_owned();
@@ -28,11 +28,11 @@ impl Waiting {
         })
     }
 
-    fn readiness(&self) -> Value {
+    pub fn readiness(&self) -> Value {
         Request::new("GET", format!("{}/readyz", self.admin)).send().expect(503)
     }
 
-    fn until_status(&self, status: &str) -> Value {
+    pub fn until_status(&self, status: &str) -> Value {
         until(|| Some(self.readiness()).filter(|ready| ready["status"] == status))
     }
 }
