@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::keys::KeyIds;
 use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
 use super::requests::{self, Claimant};
-use super::row::Holder;
+use super::row::{ActiveServer, Holder};
 use super::steady;
 use super::timing::LeaseTiming;
 use crate::error::StoreError;
@@ -28,7 +28,7 @@ pub struct LeaseOptions {
     pub server: PostgresServer,
     /// Its times.
     pub timing: LeaseTiming,
-    /// Where the API of this server is reached.
+    /// Where the API of this server is reached by the others.
     pub url: String,
     /// The keys of this server.
     pub keys: ReadKeys,
@@ -47,6 +47,7 @@ pub struct LeaseState {
 #[derive(Clone)]
 pub struct Lease {
     state: watch::Receiver<LeaseState>,
+    active: watch::Receiver<Option<ActiveServer>>,
     stop: Sender<()>,
     timing: LeaseTiming,
 }
@@ -62,18 +63,26 @@ impl Lease {
         let candidate = Candidate { holder, keys: keys()?, schema: SCHEMA };
         let machine = LeaseMachine::new(timing, candidate);
         let (publish, state) = watch::channel(LeaseState { standing: machine.standing(), failure: None });
+        let (publish_active, active) = watch::channel(None);
         let (stop, stopping) = channel();
+        let (session, failure) = (None, None);
         let driver =
-            Driver { machine, holder, server, timing, url, keys, session: None, failure: None, publish, stopping };
+            Driver { machine, holder, server, timing, url, keys, session, failure, publish, publish_active, stopping };
         let spawned = thread::Builder::new().name("store-lease".into()).spawn(move || driver.run());
         spawned.map_err(|error: io::Error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Self { state, stop, timing })
+        Ok(Self { state, active, stop, timing })
     }
 
     /// Returns what is known now.
     #[must_use]
     pub fn state(&self) -> LeaseState {
         self.state.borrow().clone()
+    }
+
+    /// Returns the server that has the lease, this one included, as it changes; `None` while none is known.
+    #[must_use]
+    pub fn active_server(&self) -> watch::Receiver<Option<ActiveServer>> {
+        self.active.clone()
     }
 
     /// Waits until this server is the active one and returns its epoch; `None` if it will not be.
@@ -134,6 +143,7 @@ struct Driver {
     session: Option<Session>,
     failure: Option<String>,
     publish: watch::Sender<LeaseState>,
+    publish_active: watch::Sender<Option<ActiveServer>>,
     stopping: Receiver<()>,
 }
 
@@ -206,12 +216,27 @@ impl Driver {
 
     fn publish(&self) {
         let now = LeaseState { standing: self.machine.standing(), failure: self.failure.clone() };
-        self.publish.send_if_modified(|state| {
-            let has_changed = *state != now;
-            *state = now;
-            has_changed
-        });
+        let active = self.active(now.standing);
+        replace(&self.publish, now);
+        replace(&self.publish_active, active);
     }
+
+    fn active(&self, standing: Standing) -> Option<ActiveServer> {
+        match standing {
+            Standing::Standby { .. } => self.machine.active().cloned(),
+            Standing::Active { epoch, .. } => Some(ActiveServer { epoch, url: self.url.clone(), is_this: true }),
+            Standing::Released | Standing::Lost { .. } => None,
+        }
+    }
+}
+
+/// Sends a value, if it is another than the last one.
+fn replace<T: PartialEq>(channel: &watch::Sender<T>, value: T) {
+    channel.send_if_modified(|last| {
+        let has_changed = *last != value;
+        *last = value;
+        has_changed
+    });
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::keys::{KeyIds, WrongKey};
 use super::observation::Observation;
-use super::row::{Beat, Holder, LeaseRow};
+use super::row::{ActiveServer, Beat, Holder, LeaseRow};
 use super::timing::LeaseTiming;
 
 /// What a server knows of itself.
@@ -134,6 +134,8 @@ pub struct LeaseMachine {
     candidate: Candidate,
     standing: Standing,
     seen: Option<Observation>,
+    /// The other server that has the lease, as of the last read.
+    active: Option<ActiveServer>,
     /// The renewal that the next step claims to have been the last.
     claim: Option<Beat>,
     outstanding: Option<Outstanding>,
@@ -152,6 +154,7 @@ impl LeaseMachine {
             candidate,
             standing: Standing::Standby { obstacle: None },
             seen: None,
+            active: None,
             claim: None,
             outstanding: None,
             requests: 0,
@@ -164,6 +167,12 @@ impl LeaseMachine {
     #[must_use]
     pub const fn standing(&self) -> Standing {
         self.standing
+    }
+
+    /// The other server that has the lease, as of the last read; `None` if none has it, or this one.
+    #[must_use]
+    pub const fn active(&self) -> Option<&ActiveServer> {
+        self.active.as_ref()
     }
 
     /// Notes the keys that the server has now.
@@ -228,9 +237,12 @@ impl LeaseMachine {
         if row.holder == Some(self.candidate.holder) {
             // The answer to its claim was lost. What it may trust in is the first renewal.
             self.standing = Standing::Active { epoch: row.beat.epoch, trusted_until: None };
+            self.active = None;
             self.due = now;
             return;
         }
+        let server = || ActiveServer { epoch: row.beat.epoch, url: row.url.clone(), is_this: false };
+        self.active = row.holder.map(|_| server());
         let obstacle = self.obstacle(row);
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);
         let is_free = row.holder.is_none() || seen.is_over(&self.timing);
@@ -250,6 +262,7 @@ impl LeaseMachine {
     /// Takes note of the lease. Others see the claim after it was made, so the trust counts from there, as for a renewal.
     fn activate(&mut self, epoch: i64, made: Duration) {
         self.standing = Standing::Active { epoch, trusted_until: None };
+        self.active = None;
         self.renewed(made);
     }
 

@@ -22,4 +22,5 @@ mod timing;
 pub use driver::{Lease, LeaseOptions, LeaseState, ReadKeys};
 pub use keys::{KeyIds, WrongKey};
 pub use machine::{Obstacle, Standing};
+pub use row::ActiveServer;
 pub use timing::LeaseTiming;

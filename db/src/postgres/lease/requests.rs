@@ -12,7 +12,8 @@ use crate::sql::postgres::{CommitError, Session};
 use crate::values::args;
 
 const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL";
-const READ: &str = "SELECT b.epoch, b.beat, l.holder, l.encryption_key_id, l.media_key_id FROM leadership l, beats b
+const READ: &str =
+    "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id FROM leadership l, beats b
      WHERE l.id = 1 AND b.id = 1";
 /// First the row that the active server renews, so that it renews no more while the claim waits for its transactions.
 const CLAIM_BEAT: &str = "UPDATE beats SET epoch = epoch + 1, beat = 0 WHERE id = 1 AND epoch = ?1 AND beat = ?2";
@@ -61,6 +62,7 @@ fn read(session: &Session) -> Result<LeaseRow, StoreError> {
         Ok(LeaseRow {
             beat: Beat { epoch: row.get("epoch")?, number: row.get("beat")? },
             holder,
+            url: text("url")?,
             encryption_key_id: text("encryption_key_id")?,
             media_key_id: text("media_key_id")?,
             schema,

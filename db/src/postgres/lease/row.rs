@@ -7,12 +7,25 @@ pub struct LeaseRow {
     pub beat: Beat,
     /// The process that holds the lease; `None` after it has released it, and before the first server.
     pub holder: Option<Holder>,
+    /// Where the API of the last active server is reached by the others; empty before the first server.
+    pub url: String,
     /// The id of the key that encrypts secrets; empty if there is none.
     pub encryption_key_id: String,
     /// The id of the media plane's key; empty before the first server.
     pub media_key_id: String,
     /// The number of the schema of the records; 0 before the first server.
     pub schema: i64,
+}
+
+/// The server that has the lease, as the database names it. It may have ended since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveServer {
+    /// Its epoch.
+    pub epoch: i64,
+    /// Where its API is reached by the other servers.
+    pub url: String,
+    /// Whether it is this process.
+    pub is_this: bool,
 }
 
 /// A renewal: the epoch of its server, and its number within the epoch.

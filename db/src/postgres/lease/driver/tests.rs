@@ -55,11 +55,16 @@ fn the_first_server_is_active_and_the_second_follows_when_it_releases() {
         let second = start(&database.url(), "m");
         until_renewed(database, 3).await;
         assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+        let active = |epoch, is_this| Some(ActiveServer { epoch, url: "https://a.example.org".into(), is_this });
+        let known = |lease: &Lease| lease.active_server().borrow().clone();
+        assert_eq!((known(&first), known(&second)), (active(1, true), active(1, false)));
         assert!(!second.check().is_valid() && second.renewal_age().is_none());
         first.release().await;
         assert_eq!(first.state().standing, Standing::Released);
         assert!(!first.check().is_valid());
         assert_eq!(second.active().await, Some(2));
+        second.active_server().wait_for(|known| *known == active(2, true)).await.unwrap();
+        assert_eq!(known(&first), None);
         let row = database.run("SELECT epoch, url, encryption_key_id, media_key_id FROM leadership");
         assert_eq!(row.trim(), "2|https://a.example.org|e|m");
     });

@@ -20,6 +20,7 @@ fn row(epoch: i64, number: i64, holder: Option<u128>) -> LeaseRow {
     LeaseRow {
         beat: Beat { epoch, number },
         holder: holder.map(|holder| Holder(Uuid::from_u128(holder))),
+        url: "https://other.example.org".into(),
         encryption_key_id: "e".into(),
         media_key_id: "m".into(),
         schema: 1,

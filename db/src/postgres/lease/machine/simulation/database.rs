@@ -85,6 +85,7 @@ impl<T: Copy> Database<T> {
         LeaseRow {
             beat: self.beat,
             holder: self.holder,
+            url: String::new(),
             encryption_key_id: String::new(),
             media_key_id: String::new(),
             schema: 0,
