@@ -18,7 +18,7 @@ use crate::error::StoreError;
 use crate::open_sessions::event_context;
 use crate::query_builder::QueryBuilder;
 use crate::room_rows::open_by_id;
-use crate::sql::Row;
+use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::tx::Tx;
 use crate::uploads::{self, PendingUpload};
@@ -104,6 +104,13 @@ fn start(tx: &mut Tx<'_>, plan: &EgressPlan, started: &StartedEgress) -> Result<
     Ok(RunningEgress { egress, room_open: true, upload })
 }
 
+/// Reads a project's egresses that are not final, or whose file has to be uploaded.
+pub(crate) fn running_egresses(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RunningEgress>, StoreError> {
+    let mut found = sql.many(SELECT_RUNNING, args![project], running)?;
+    found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![project], running)?);
+    Ok(found)
+}
+
 /// The query of a list.
 pub(crate) fn list_query<'a>(project: &'a ProjectId, kind: EgressKind, filter: &'a EgressFilter) -> QueryBuilder<'a> {
     QueryBuilder::new(SELECT, "e.project_id", project, "e.started_at DESC, e.id DESC")
@@ -172,19 +179,6 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Egress>, StoreError> {
         self.list(project, move |sql, project| list_query(project, kind, &filter).page(sql, page, egress)).await
-    }
-
-    /// Reads a project's egresses that are not final, or whose file has to be uploaded.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn running_egresses(&self, project: ProjectId) -> Result<Vec<RunningEgress>, StoreError> {
-        self.bulk_read(move |sql| {
-            let mut found = sql.many(SELECT_RUNNING, args![&project], running)?;
-            found.extend(sql.many(SELECT_ENDED_WITH_UPLOAD, args![&project], running)?);
-            Ok(found)
-        })
-        .await
     }
 
     /// Reads an egress that is not final, or whose file has to be uploaded; `None` when the project has none by that id.

@@ -1,10 +1,14 @@
 //! The heartbeat of a server. After a crash it says until when sessions that the crash ended have lasted.
 
+use std::time::Duration;
+
 use conclave_model::Timestamp;
 
 use crate::error::StoreError;
+use crate::postgres::lease::LeaseTiming;
 use crate::sql::Sql;
 use crate::store::{Crash, Store};
+use crate::store_options::Location;
 use crate::tx::Tx;
 use crate::values::args;
 use crate::writer::Queue;
@@ -12,6 +16,8 @@ use crate::writer::Queue;
 const SELECT: &str = "SELECT at FROM heartbeat WHERE id = 1";
 const WRITE: &str = "INSERT INTO heartbeat (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
 const RENEW: &str = "UPDATE heartbeat SET at = ?1 WHERE id = 1";
+/// The interval of heartbeats in a file: the disk may be idle otherwise.
+const INTERVAL_OF_FILE: Duration = Duration::from_secs(60);
 const DELETE: &str = "DELETE FROM heartbeat WHERE id = 1";
 
 const COUNT_ROOMS: &str =
@@ -20,10 +26,6 @@ const COUNT_ROOMS: &str =
 
 fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
     sql.one(SELECT, args![], |row| row.get("at"))
-}
-
-fn record_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
-    tx.sql.put(WRITE, args![tx.now])
 }
 
 /// Records that the server runs, if its start is recorded and its stop is not.
@@ -42,7 +44,7 @@ impl Store {
         let crash = self
             .write(Queue::SERVER, |tx| {
                 let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
-                record_heartbeat(tx)?;
+                tx.sql.put(WRITE, args![tx.now])?;
                 let corrected = tx.sql.change(COUNT_ROOMS, args![])?;
                 if corrected > 0 {
                     log::warn!(projects = corrected; "the number of open rooms was wrong and has been corrected");
@@ -55,12 +57,22 @@ impl Store {
         Ok(())
     }
 
-    /// Records that the server runs.
+    /// Records that the server runs, if its start is recorded and its stop is not.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
-    pub async fn record_heartbeat(&self) -> Result<(), StoreError> {
-        self.write(Queue::SERVER, |tx| record_heartbeat(tx)).await
+    pub async fn renew_heartbeat(&self) -> Result<(), StoreError> {
+        self.write(Queue::SERVER, |tx| renew_heartbeat(tx)).await
+    }
+
+    /// The interval of heartbeats. On PostgreSQL it is that of the renewals of the lease, so that what a server has left behind ends at
+    /// its last renewal when another takes over.
+    #[must_use]
+    pub fn heartbeat_interval(&self) -> Duration {
+        match self.location() {
+            Location::File(_) => INTERVAL_OF_FILE,
+            Location::Server(_) => LeaseTiming::default().renewal,
+        }
     }
 
     /// Records that the server stops well.

@@ -188,6 +188,11 @@ pub(crate) fn list_query<'a>(project: &'a ProjectId, filter: &'a IngressFilter) 
         .and("input_type =", filter.input_type)
 }
 
+/// Reads a project's endpoints that are not final.
+pub(crate) fn live_ingresses(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<Ingress>, StoreError> {
+    sql.many(SELECT_LIVE, args![project], ingress)
+}
+
 impl Store {
     /// Records an ingress endpoint that the media plane has created.
     ///
@@ -251,14 +256,6 @@ impl Store {
         page: PageRequest,
     ) -> Result<Page<Ingress>, StoreError> {
         self.list(project, move |sql, project| list_query(project, &filter).page(sql, page, ingress)).await
-    }
-
-    /// Reads a project's endpoints that are not final.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn live_ingresses(&self, project: ProjectId) -> Result<Vec<Ingress>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_LIVE, args![&project], ingress)).await
     }
 
     /// Reads an endpoint that is not final; `None` when the project has none by that id.

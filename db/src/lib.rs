@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  callers ──▶ Store ──▶ writer: one thread, or lanes ──▶ commit ──▶ CommitHook: actors are notified
-//!                  └───▶ readers: point reads, lists and bulk reads
+//!                  └───▶ readers: point reads, lists, bulk reads and loads
 //! ```
 //!
 //! Each record has a file with its SQL texts and the operations of [`Store`] on it. All of them read and write through `sql`, which
@@ -28,6 +28,7 @@ mod import;
 mod ingresses;
 mod joins;
 mod lists;
+mod live;
 mod metrics;
 mod open_sessions;
 mod outbox;
@@ -72,6 +73,7 @@ pub use error::{ImportError, StoreError};
 pub use idempotency::StoredResponse;
 pub use import::{ImportProgress, Imported, import_file};
 pub use ingresses::{IngressFilter, NewIngress};
+pub use live::LiveRecords;
 pub use metrics::StoreMetrics;
 pub use outbox::{CommitHook, CommittedEvent};
 pub use postgres::health::{PostgresHealth, check_postgres};

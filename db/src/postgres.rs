@@ -9,6 +9,7 @@ mod lanes;
 pub mod lease;
 mod link;
 pub(crate) mod migrate;
+mod read_queue;
 mod readers;
 #[cfg(test)]
 mod tests;

@@ -52,11 +52,6 @@ pub(crate) const COUNT_PARTICIPANTS: &str = "SELECT count(*) FROM sessions WHERE
 pub(crate) const COUNT_EGRESSES: &str = "SELECT count(*) FROM egresses WHERE ended_at IS NULL";
 const SELECT_ONE: &str = select!("WHERE id = ?1");
 const SELECT_ALL: &str = select!("ORDER BY created_at, id");
-const SELECT_LIVE: &str = "SELECT id FROM projects p
-     WHERE EXISTS (SELECT 1 FROM rooms WHERE project_id = p.id AND status = 'open')
-        OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE project_id = p.id AND active = 1)
-        OR EXISTS (SELECT 1 FROM egresses WHERE project_id = p.id AND ended_at IS NULL)
-        OR EXISTS (SELECT 1 FROM uploads WHERE project_id = p.id)";
 const INSERT: &str =
     "INSERT INTO projects (id, name, env, plan, status, created_at) VALUES (?1, ?2, ?3, ?4, 'active', ?5)";
 const SET_STATUS: &str = "UPDATE projects SET status = ?2 WHERE id = ?1 AND status IN ('active', 'suspended')";
@@ -148,15 +143,6 @@ impl Store {
     /// Fails when the database cannot be read.
     pub async fn project(&self, id: ProjectId) -> Result<Option<Project>, StoreError> {
         self.read(move |sql| find(sql, &id)).await
-    }
-
-    /// Reads the projects that need an actor when the server starts: those with an open room, an active webhook endpoint or an
-    /// egress that is not final. An ingress endpoint that is not final has an open room.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn live_projects(&self) -> Result<Vec<ProjectId>, StoreError> {
-        self.bulk_read(|sql| sql.many(SELECT_LIVE, args![], |row| row.get("id"))).await
     }
 
     /// Suspends or resumes a project.

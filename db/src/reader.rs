@@ -1,5 +1,6 @@
 //! The readers of an engine, in three lanes, so that no read waits for slower ones of another kind: point reads find a few rows by their
-//! keys, lists find a page of a project's rows, and bulk reads read all rows of a kind.
+//! keys, lists find a page of a project's rows, and bulk reads read all rows of a kind. A load reads what an actor starts from: after a
+//! takeover, those of thousands of projects are requested at once. On PostgreSQL any thread that has nothing else to do makes them.
 //!
 //! A read sees everything that this process had committed when it was requested.
 
@@ -64,6 +65,19 @@ impl Readers {
         match self {
             Self::File(readers) => readers.bulk(run).await,
             Self::Sessions(readers) => readers.bulk(run).await,
+        }
+    }
+
+    /// Runs a load.
+    pub(crate) async fn load<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        match self {
+            // There is no network to wait for, and the threads of bulk reads are as fast as the machine.
+            Self::File(readers) => readers.bulk(run).await,
+            Self::Sessions(readers) => readers.load(run).await,
         }
     }
 

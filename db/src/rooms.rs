@@ -79,7 +79,7 @@ fn insert(tx: &mut Tx<'_>, room: &Room) -> Result<(), StoreError> {
 }
 
 /// Reads the open rooms of a project with their participants, in two queries.
-fn open_rooms(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RoomSnapshot>, StoreError> {
+pub(crate) fn open_rooms(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<RoomSnapshot>, StoreError> {
     let rooms = sql.many(SELECT_OPEN_ROOMS, args![project], room)?;
     let mut connected: HashMap<RoomId, Vec<ConnectedParticipant>> = HashMap::new();
     for (room, participant) in all_connected_participants(sql, project)? {
@@ -193,14 +193,6 @@ impl Store {
             Ok(ended.map(|(name, _)| name).collect())
         })
         .await
-    }
-
-    /// Reads all open rooms of a project with their connected participants.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn open_rooms(&self, project: ProjectId) -> Result<Vec<RoomSnapshot>, StoreError> {
-        self.bulk_read(move |sql| open_rooms(sql, &project)).await
     }
 
     /// Reads an open room with its connected participants; `None` when the project has no open room by that name.

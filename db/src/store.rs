@@ -191,6 +191,15 @@ impl Store {
         self.0.readers.list(project, run).await
     }
 
+    /// Reads what an actor starts from.
+    pub(crate) async fn load<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        self.0.readers.load(run).await
+    }
+
     /// Reads all rows of a kind.
     pub(crate) async fn bulk_read<T, F>(&self, run: F) -> Result<T, StoreError>
     where

@@ -9,7 +9,7 @@ use conclave_model::{EndpointId, ErrorCode, Problem, ProjectId, Secret};
 
 use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
-use crate::sql::Row;
+use crate::sql::{Row, Sql};
 use crate::store::Store;
 use crate::values::args;
 use crate::vault::{Sealed, Vault};
@@ -100,6 +100,11 @@ pub(crate) fn list_query(project: &ProjectId) -> QueryBuilder<'_> {
     QueryBuilder::new(SELECT, "project_id", project, "created_at DESC, id DESC").and("active =", Some(true))
 }
 
+/// Reads the ids of a project's active endpoints.
+pub(crate) fn active_ids(sql: Sql<'_>, project: &ProjectId) -> Result<Vec<EndpointId>, StoreError> {
+    sql.many(SELECT_ACTIVE_IDS, args![project], |row| row.get("id"))
+}
+
 impl Store {
     /// Creates an active webhook endpoint.
     ///
@@ -150,14 +155,6 @@ impl Store {
             found.map(|stored| stored.unseal(&vault)).transpose()
         })
         .await
-    }
-
-    /// Reads the ids of a project's active webhook endpoints.
-    ///
-    /// # Errors
-    /// Fails when the database cannot be read.
-    pub async fn active_webhook_endpoint_ids(&self, project: ProjectId) -> Result<Vec<EndpointId>, StoreError> {
-        self.bulk_read(move |sql| sql.many(SELECT_ACTIVE_IDS, args![&project], |row| row.get("id"))).await
     }
 
     /// Reads at most `limit` active webhook endpoints of any project with a delivery that failed and will be attempted again, or

@@ -307,7 +307,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     store.end_room(project.clone(), room.id).await.unwrap();
     assert_eq!(types(&reported)[4..], ["ingress.started", "ingress.ended", "room.finished"]);
     assert_eq!(say(S::Publishing, None).await.unwrap().status, S::Complete);
-    assert!(store.live_ingresses(project.clone()).await.unwrap().is_empty());
+    assert!(store.live_records(project.clone()).await.unwrap().ingresses.is_empty());
     let deleted = store.delete_ingress(project.clone(), new.ingress_id.clone()).await.unwrap();
     assert_eq!((deleted.status, deleted.deleted_at), (S::Deleted, Some(clock.now())));
     let late = NewIngress { ingress_id: "IN_2".parse().unwrap(), ..new.clone() };

@@ -26,21 +26,21 @@ impl ProjectActor {
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
-        let store = &self.context.store;
-        for snapshot in store.open_rooms(self.id.clone()).await? {
+        let live = self.context.store.live_records(self.id.clone()).await?;
+        for snapshot in live.rooms {
             // An empty room hibernates; a deadline that has passed wakes it at once.
             let hibernates = snapshot.participants.is_empty() && self.hibernate(me, state, &snapshot.room, None);
             if !hibernates {
                 self.spawn_room(me, state, snapshot).await;
             }
         }
-        for record in store.running_egresses(self.id.clone()).await? {
+        for record in live.egresses {
             self.follow::<RunningEgress>(me, state, record).await;
         }
-        for record in store.live_ingresses(self.id.clone()).await? {
+        for record in live.ingresses {
             self.follow::<Ingress>(me, state, record).await;
         }
-        for id in store.active_webhook_endpoint_ids(self.id.clone()).await? {
+        for id in live.webhook_endpoints {
             self.spawn_webhook_endpoint(me, state, id).await;
         }
         self.reconcile(me, state);

@@ -7,7 +7,7 @@
 //! - [`projects`]: how projects are started, fail and are rebuilt.
 //! - [`survey`]: what is live on the media plane.
 //!
-//! Limits: expired records are deleted every 10 minutes; a heartbeat is written each minute.
+//! Limits: expired records are deleted every 10 minutes; a heartbeat is written each minute, on PostgreSQL each second.
 //!
 //! Supervision: no supervisor restarts the root, so its handlers do not fail: a store that does not answer is asked again. It
 //! rebuilds projects that fail, and stops all actors when the server stops.
@@ -38,9 +38,6 @@ pub use message::SystemMsg;
 
 /// Interval at which expired records are deleted.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(10 * 60);
-
-/// Interval at which the server records that it runs: after a crash, sessions end at the last of these records.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Delay after which the projects are read again if the store did not answer.
 const POPULATE_RETRY: Duration = Duration::from_secs(1);
@@ -95,11 +92,12 @@ impl SystemActor {
         state.housekeeping = Some(Timer::arm(clock, "housekeeping", at, me, SystemMsg::RunHousekeeping));
     }
 
-    /// Writes a heartbeat in a spawned task. The timer of the next one is armed when it is written.
+    /// Records in a spawned task that the server runs: after a crash, sessions end at the last of these records. The timer of the
+    /// next one is armed when it is written.
     fn write_heartbeat(&self, me: &Mailbox<SystemMsg>) {
         let (store, me) = (self.context.store.clone(), me.clone());
         tokio::spawn(async move {
-            if let Err(error) = store.record_heartbeat().await {
+            if let Err(error) = store.renew_heartbeat().await {
                 log::warn!("a heartbeat could not be written: {error}");
             }
             let _ = me.cast(SystemMsg::HeartbeatWritten);
@@ -107,7 +105,7 @@ impl SystemActor {
     }
 
     fn arm_heartbeat(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState) {
-        let at = self.context.clock.now().after(HEARTBEAT_INTERVAL);
+        let at = self.context.clock.now().after(self.context.store.heartbeat_interval());
         state.heartbeat = Some(Timer::arm(&self.context.clock, "heartbeat", at, me, SystemMsg::WriteHeartbeat));
     }
 

@@ -1,28 +1,28 @@
 //! The readers: sessions on threads of their own. Each read is one snapshot of the primary: it begins with its first statement, and
 //! its end is not waited for, so the transaction takes no round trip of its own.
 //!
-//! Point reads, lists and bulk reads have their own threads, as on SQLite. Nothing is remembered between reads.
+//! Point reads, lists and bulk reads have their own threads, as on SQLite, and all of them make loads ([`super::read_queue`]). Nothing is
+//! remembered between reads.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use conclave_model::ProjectId;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
-use parking_lot::Mutex;
 use prometheus::IntGauge;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::STATEMENT_LIMIT;
 use super::link::Link;
+use super::read_queue::{Kind, ReadQueue, Sender};
 use crate::error::{StoreError, catch_panic};
 use crate::lists;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 
-/// The longest time that a statement of a bulk read takes.
+/// The longest time that a statement of a bulk read or of a load takes.
 const BULK_LIMIT: Duration = Duration::from_secs(600);
 
 /// A read, boxed for the queue. It sends its result through its own channel.
@@ -31,31 +31,32 @@ type Job = Box<dyn FnOnce(Result<&Session, StoreError>) + Send>;
 /// A handle to the readers.
 #[derive(Clone)]
 pub(crate) struct Readers {
-    points: Threads,
-    lists: Threads,
-    bulk: Threads,
-    permits: ProjectPermits,
-}
-
-/// Threads that share a queue.
-#[derive(Clone)]
-struct Threads {
-    queue: Sender<Job>,
+    queue: Arc<Sender<Job>>,
     waiting: IntGauge,
+    permits: ProjectPermits,
 }
 
 impl Readers {
     /// Starts the threads. Each connects at its first read.
     pub(crate) fn start(server: &PostgresServer, readers: usize, waiting: &IntGauge) -> Result<Self, StoreError> {
+        let (queue, sender) = ReadQueue::new();
         let (lists, bulk) = ((readers / 4).max(1), (readers / 8).max(1));
         let points = readers.saturating_sub(lists + bulk).max(1);
-        let threads = |count, limit| Threads::start(server, count, limit, waiting);
-        Ok(Self {
-            points: threads(points, STATEMENT_LIMIT)?,
-            lists: threads(lists, STATEMENT_LIMIT)?,
-            bulk: threads(bulk, BULK_LIMIT)?,
-            permits: ProjectPermits::new(PermitLimits { total: usize::MAX, of_project: lists::OF_PROJECT }),
-        })
+        for (kind, count, limit) in [
+            (Kind::Point, points, STATEMENT_LIMIT),
+            (Kind::List, lists, STATEMENT_LIMIT),
+            (Kind::Bulk, bulk, BULK_LIMIT),
+        ] {
+            for _ in 0..count {
+                let (queue, link, waiting) = (Arc::clone(&queue), Link::new(server.clone(), limit), waiting.clone());
+                thread::Builder::new()
+                    .name("store-reader".into())
+                    .spawn(move || run_jobs(&queue, kind, link, &waiting))
+                    .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            }
+        }
+        let permits = ProjectPermits::new(PermitLimits { total: usize::MAX, of_project: lists::OF_PROJECT });
+        Ok(Self { queue: Arc::new(sender), waiting: waiting.clone(), permits })
     }
 
     /// Reads a few rows by their keys.
@@ -64,7 +65,7 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.points.run(|_| Ok(()), run).await
+        self.run(Some(Kind::Point), |_| Ok(()), run).await
     }
 
     /// Runs the query of a project's list, which has a deadline.
@@ -91,7 +92,7 @@ impl Readers {
             drop(permit);
             result.map_err(|error| if Instant::now() >= deadline { lists::too_slow() } else { error })
         };
-        self.lists.run(limit, list).await
+        self.run(Some(Kind::List), limit, list).await
     }
 
     /// Runs a read that may take long.
@@ -100,33 +101,24 @@ impl Readers {
         F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
         T: Send + 'static,
     {
-        self.bulk.run(|_| Ok(()), run).await
-    }
-}
-
-impl Threads {
-    fn start(
-        server: &PostgresServer,
-        count: usize,
-        statement_limit: Duration,
-        waiting: &IntGauge,
-    ) -> Result<Self, StoreError> {
-        let (queue, jobs) = channel();
-        let jobs = Arc::new(Mutex::new(jobs));
-        for _ in 0..count {
-            let (jobs, link, waiting) =
-                (Arc::clone(&jobs), Link::new(server.clone(), statement_limit), waiting.clone());
-            thread::Builder::new()
-                .name("store-reader".into())
-                .spawn(move || run_jobs(&jobs, link, &waiting))
-                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        }
-        Ok(Self { queue, waiting: waiting.clone() })
+        self.run(Some(Kind::Bulk), |_| Ok(()), run).await
     }
 
-    /// Runs a read in a transaction of its own, on one of the threads. `prepare` is sent before it.
+    /// Reads what an actor starts from, on a thread that has nothing else to do.
+    pub(crate) async fn load<T, F>(&self, run: F) -> Result<T, StoreError>
+    where
+        F: FnOnce(Sql<'_>) -> Result<T, StoreError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let limit =
+            |session: &Session| session.send_text(format!("SET LOCAL statement_timeout = {}", BULK_LIMIT.as_millis()));
+        self.run(None, limit, run).await
+    }
+
+    /// Runs a read in a transaction of its own, on a thread of that kind, or on any thread. `prepare` is sent before it.
     async fn run<T, F>(
         &self,
+        kind: Option<Kind>,
         prepare: impl FnOnce(&Session) -> Result<(), StoreError> + Send + 'static,
         run: F,
     ) -> Result<T, StoreError>
@@ -135,8 +127,10 @@ impl Threads {
         T: Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
+        let limit = if matches!(kind, None | Some(Kind::Bulk)) { BULK_LIMIT } else { STATEMENT_LIMIT };
         let job: Job = Box::new(move |session| {
             let read = |session: &Session| {
+                session.expect_statements(limit);
                 session.send_text("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
                 prepare(session)?;
                 run(Sql::Postgres(session))
@@ -146,17 +140,16 @@ impl Threads {
         });
         log::trace!("a read is handed to a thread");
         self.waiting.inc();
-        if self.queue.send(job).is_err() {
-            self.waiting.dec();
+        match kind {
+            Some(kind) => self.queue.send(kind, job),
+            None => self.queue.send_load(job),
         }
         answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }
 }
 
-fn run_jobs(jobs: &Mutex<Receiver<Job>>, mut link: Link, waiting: &IntGauge) {
-    loop {
-        // One thread waits in the channel, the others for the lock.
-        let Ok(job) = jobs.lock().recv() else { return };
+fn run_jobs(queue: &ReadQueue<Job>, kind: Kind, mut link: Link, waiting: &IntGauge) {
+    while let Some(job) = queue.next(kind) {
         waiting.dec();
         let session = link.session();
         match session {

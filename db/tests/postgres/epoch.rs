@@ -23,7 +23,7 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     timeout(WAIT_LIMIT, old.writer_ended()).await.expect("the writer ends");
     // A job whose statements are all sent together, and one of no project, which has another lane.
-    assert!(old.record_heartbeat().await.is_err());
+    assert!(old.renew_heartbeat().await.is_err());
     assert_eq!(database.run("SELECT string_agg(name, ' ') FROM rooms").trim(), "before");
     assert_eq!(database.run("SELECT count(*) FROM heartbeat").trim(), "0");
     let new = open(&database, cluster.address(), Some(1)).store;

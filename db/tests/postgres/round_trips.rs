@@ -74,5 +74,5 @@ async fn the_end_of_a_room_does_not_wait_for_each_participant() {
     store.end_room(project.clone(), room).await.unwrap();
     let waits = records.round_trips() - before;
     assert!(waits < 20, "{waits} round trips");
-    assert!(store.open_rooms(project).await.unwrap().is_empty());
+    assert!(store.live_records(project).await.unwrap().rooms.is_empty());
 }

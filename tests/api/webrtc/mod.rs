@@ -54,7 +54,13 @@ impl Call {
     #[track_caller]
     fn join(&mut self, identity: &str, role: &str) -> usize {
         let token = self.app.token("standup", identity, role);
-        self.clients.push(Client::join(&self.app.api, &token).unwrap());
+        self.join_with(&token)
+    }
+
+    /// Joins a client with a token, and waits until it is active. Returns its index.
+    #[track_caller]
+    fn join_with(&mut self, token: &str) -> usize {
+        self.clients.push(Client::join(&self.app.api, token).unwrap());
         let client = self.clients.len() - 1;
         let sid = self.clients[client].sid.clone();
         self.wait("the client is active", |call| {

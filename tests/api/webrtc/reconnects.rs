@@ -109,3 +109,22 @@ fn a_new_join_of_an_identity_is_another_session_and_its_tracks_are_heard() {
     call.assert_receives(bob, &after);
     assert_eq!(call.sessions(), 3);
 }
+
+#[test]
+fn clients_join_the_server_that_takes_over_with_the_tokens_that_they_have_and_hear_each_other() {
+    let mut call = Call::start();
+    let tokens = ["alice", "bob"].map(|identity| call.app.token("standup", identity, "host"));
+    for token in &tokens {
+        call.join_with(token);
+    }
+    // It finds what the other one has left on disk, and none of its connections.
+    let mut call = Call::new(call.app.crash_for(Duration::from_secs(6)));
+    let [alice, bob] = tokens.map(|token| call.join_with(&token));
+    let (of_alice, of_bob) = (call.speak(alice), call.speak(bob));
+    call.assert_receives(alice, &of_bob);
+    call.assert_receives(bob, &of_alice);
+    let sessions = call.app.get("/v1/sessions").send().expect(200)["sessions"].clone();
+    let (open, ended): (Vec<_>, Vec<_>) =
+        sessions.as_array().unwrap().iter().partition(|session| session["left_at"].is_null());
+    assert_eq!((open.len(), ended.len()), (2, 2), "{sessions}");
+}

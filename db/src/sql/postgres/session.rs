@@ -134,6 +134,11 @@ impl Session {
         self.answer_limit.set(limit);
     }
 
+    /// Waits for each answer for as long as a statement needs that takes at most `limit`.
+    pub(crate) fn expect_statements(&self, limit: Duration) {
+        self.limit_answers(limit + GRACE);
+    }
+
     /// How often this session has waited for answers.
     pub(crate) fn waits(&self) -> u64 {
         self.waits.get()

@@ -1,0 +1,122 @@
+//! The queues of the threads that read.
+//!
+//! Each kind of thread has its own queue. Loads are in one more, from which every thread takes a job while its own queue is empty: all
+//! sessions load what is live after a takeover, and a request waits for one load at most.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+
+/// A kind of thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Point,
+    List,
+    Bulk,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Point, Self::List, Self::Bulk];
+}
+
+/// Waiting jobs of type `J`.
+pub(super) struct ReadQueue<J> {
+    waiting: Mutex<Waiting<J>>,
+    /// Signalled when a thread of each kind has something to do.
+    arrivals: [Condvar; Kind::ALL.len()],
+}
+
+struct Waiting<J> {
+    own: [VecDeque<J>; Kind::ALL.len()],
+    loads: VecDeque<J>,
+    is_closed: bool,
+}
+
+/// The sender of jobs. When it is dropped, the threads finish what waits and end.
+pub(super) struct Sender<J>(Arc<ReadQueue<J>>);
+
+impl<J> ReadQueue<J> {
+    /// Returns an empty queue and its sender.
+    pub fn new() -> (Arc<Self>, Sender<J>) {
+        let waiting = Waiting { own: Kind::ALL.map(|_| VecDeque::new()), loads: VecDeque::new(), is_closed: false };
+        let queue = Arc::new(Self { waiting: Mutex::new(waiting), arrivals: Kind::ALL.map(|_| Condvar::new()) });
+        (Arc::clone(&queue), Sender(queue))
+    }
+
+    /// Waits for the next job of a thread; `None` once there will be none.
+    pub fn next(&self, kind: Kind) -> Option<J> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            let own = waiting.own[kind as usize].pop_front();
+            if let Some(job) = own.or_else(|| waiting.loads.pop_front()) {
+                return Some(job);
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            self.arrivals[kind as usize].wait(&mut waiting);
+        }
+    }
+}
+
+impl<J> Sender<J> {
+    /// Adds a job for the threads of a kind.
+    pub fn send(&self, kind: Kind, job: J) {
+        self.0.waiting.lock().own[kind as usize].push_back(job);
+        self.0.arrivals[kind as usize].notify_one();
+    }
+
+    /// Adds a load, for any thread.
+    pub fn send_load(&self, job: J) {
+        self.0.waiting.lock().loads.push_back(job);
+        // Which kind has an idle thread is not known; one that finds nothing waits again.
+        self.0.arrivals.iter().for_each(|arrival| {
+            arrival.notify_one();
+        });
+    }
+}
+
+impl<J> Drop for Sender<J> {
+    fn drop(&mut self) {
+        self.0.waiting.lock().is_closed = true;
+        self.0.arrivals.iter().for_each(|arrival| {
+            arrival.notify_all();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_takes_its_own_jobs_before_loads_and_none_of_other_kinds() {
+        let (queue, sender) = ReadQueue::new();
+        sender.send_load("load");
+        sender.send(Kind::List, "list");
+        sender.send(Kind::Point, "point");
+        let mut taken = Vec::from([queue.next(Kind::Point), queue.next(Kind::Point)]);
+        sender.send_load("another load");
+        taken.push(queue.next(Kind::Bulk));
+        assert_eq!(taken, [Some("point"), Some("load"), Some("another load")]);
+        drop(sender);
+        assert_eq!((queue.next(Kind::Point), queue.next(Kind::List)), (None, Some("list")), "what waits is finished");
+        assert_eq!(queue.next(Kind::List), None);
+    }
+
+    #[test]
+    fn idle_threads_of_every_kind_take_loads() {
+        let (queue, sender) = ReadQueue::new();
+        let threads = Kind::ALL.map(|kind| {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || queue.next(kind))
+        });
+        (0..Kind::ALL.len()).for_each(|load| sender.send_load(load));
+        let mut taken = threads.map(|thread| thread.join().unwrap());
+        taken.sort_unstable();
+        assert_eq!(taken, [Some(0), Some(1), Some(2)]);
+    }
+}
