@@ -4,8 +4,8 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use conclave_db::{CommitHook, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault};
-use conclave_model::Clock;
+use conclave_db::{CommitHook, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault, private_file};
+use conclave_model::{Clock, NodeId};
 
 use crate::config::{Config, ConfigError, MediaCredentials};
 use crate::error::CliError;
@@ -28,6 +28,9 @@ pub struct StoreSetup {
 
 /// The name of the database file in a data directory.
 pub const DATABASE_FILE: &str = "conclave.db";
+
+/// The name of the file with the id of the server.
+const NODE_FILE: &str = "node.id";
 
 /// Returns the path of the database file, where the records are in one.
 #[must_use]
@@ -85,6 +88,22 @@ fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliEr
     }
 }
 
+/// Returns the id of the server that has this data directory, and creates it at the first start. Records name the server on whose disk a file
+/// is by it, so it must not be copied to another one.
+///
+/// # Errors
+/// The file of the id cannot be read or created, or has another content.
+pub fn node_id(data: &Path) -> Result<NodeId, CliError> {
+    let path = data.join(NODE_FILE);
+    let read = || {
+        // It exists already, except at the first start.
+        private_file::create(&path, &format!("{}\n", NodeId::new()))?;
+        private_file::read(&path)
+    };
+    let text = read().map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
+    text.trim().parse().map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+}
+
 /// Opens the store of a deployment. Creates what is missing: the data directory, the media credentials, the encryption key
 /// and, if it may be migrated, the file of the database or its tables. Must run inside [`run_in_system`](crate::runtime::run_in_system).
 ///
@@ -112,6 +131,16 @@ pub fn location(config: &Config, data: &Path, epoch: Option<i64>) -> Result<Loca
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_data_directory_keeps_its_id_and_has_another_than_others() {
+        let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let id = node_id(data.path()).unwrap();
+        assert_eq!(node_id(data.path()).unwrap(), id);
+        assert_ne!(node_id(other.path()).unwrap(), id);
+        std::fs::write(data.path().join(NODE_FILE), "a name\n").unwrap();
+        assert!(node_id(data.path()).unwrap_err().to_string().contains("node.id"));
+    }
 
     #[test]
     fn a_lock_ends_when_it_is_dropped_although_a_started_program_has_its_file() {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use conclave_db::Store;
 use conclave_media::MediaPlane;
-use conclave_model::Clock;
 use conclave_model::permits::{PermitLimits, ProjectPermits};
 use conclave_model::webhook::RetrySchedule;
+use conclave_model::{Clock, NodeId};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 
@@ -31,6 +31,8 @@ pub struct ActorContext {
     pub deliveries: DeliveryPool,
     /// Uploads the files of recordings.
     pub uploads: Uploader,
+    /// This server, as long as it has its data directory.
+    pub node: NodeId,
     /// The settings of the actors.
     pub settings: Settings,
     /// The permits to end a room whose deadline has come: [`ROOMS_ENDING`].
@@ -56,6 +58,8 @@ pub struct Settings {
     pub retention: Duration,
     /// Interval at which the records are reconciled with the media plane; 60 s by default.
     pub reconcile: Duration,
+    /// Time that a file on another server's disk is waited for, before its recording has failed; 24 h by default.
+    pub lost_after: Duration,
 }
 
 /// Time to write the result of a post.
@@ -77,6 +81,7 @@ impl Default for Settings {
             retry: RetrySchedule::default(),
             retention: Duration::from_secs(30 * 24 * 3_600),
             reconcile: Duration::from_secs(60),
+            lost_after: Duration::from_secs(24 * 3_600),
         }
     }
 }

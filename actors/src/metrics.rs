@@ -102,7 +102,7 @@ impl ActorMetrics {
             AttemptResult::Uploaded => "uploaded",
             AttemptResult::Retried => "retried",
             AttemptResult::Failed { .. } => "failed",
-            AttemptResult::NoFile => return,
+            AttemptResult::NoFile | AttemptResult::Awaited { .. } | AttemptResult::Lost { .. } => return,
         };
         self.uploads.with_label_values(&[outcome]).inc();
     }

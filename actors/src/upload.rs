@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use conclave_db::{RecordingEnd, UploadRest};
-use conclave_model::Timestamp;
+use conclave_db::{PendingUpload, RecordingEnd, UploadRest};
 use conclave_model::egress::EgressStatus;
+use conclave_model::{NodeId, Timestamp};
 use conclave_outbound::upload::UploadFailure;
 use serde_json::{Value, json};
 
 /// The delays before further attempts, as long as the server runs. The last one is that of all that follow.
 const DELAYS: [Duration; 4] =
     [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(600)];
+/// The delay before a file on another server's disk is looked for again: the disk may be shared, and reached later.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Interrupted attempts after which a recording has failed, although its file may still be uploaded.
 const PATIENCE: usize = 4;
 
@@ -21,6 +23,35 @@ pub(crate) struct UploadMachine {
     /// Attempts that have failed in this run of the server.
     failures: usize,
     last_failure: Option<String>,
+    file: FilePlace,
+}
+
+/// On whose disk the file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FilePlace {
+    /// On that of this server.
+    Here,
+    /// On that of another server, which may be shared.
+    Elsewhere {
+        /// The other server.
+        node: NodeId,
+        /// When the file was missed first.
+        missing_since: Option<Timestamp>,
+        /// How long it is waited for.
+        lost_after: Duration,
+    },
+}
+
+impl FilePlace {
+    /// Returns the place of a file.
+    pub fn of(pending: &PendingUpload, here: &NodeId, lost_after: Duration) -> Self {
+        match &pending.node {
+            Some(node) if node != here => {
+                Self::Elsewhere { node: node.clone(), missing_since: pending.missing_since, lost_after }
+            }
+            _ => Self::Here,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +75,18 @@ pub(crate) enum AttemptResult {
     Retried,
     /// There was nothing to upload.
     NoFile,
+    /// The file is on the disk of another server, which uploads it when it is active again.
+    Awaited {
+        /// When it was missed first.
+        since: Timestamp,
+    },
+    /// The other server was not active for too long.
+    Lost {
+        /// That server.
+        node: NodeId,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// The recording has failed.
     Failed {
         /// Why the last attempt has failed.
@@ -55,9 +98,9 @@ pub(crate) enum AttemptResult {
 
 impl UploadMachine {
     /// Returns the upload of a recording that runs, or that has ended already, maybe in an earlier run of the server.
-    pub fn new(has_recording_ended: bool, now: Timestamp) -> Self {
+    pub fn new(has_recording_ended: bool, file: FilePlace, now: Timestamp) -> Self {
         let phase = if has_recording_ended { Phase::Waiting(now) } else { Phase::Recording };
-        Self { phase, failures: 0, last_failure: None }
+        Self { phase, failures: 0, last_failure: None, file }
     }
 
     /// Returns whether the recording runs, so that there is no file yet.
@@ -96,7 +139,7 @@ impl UploadMachine {
         self.phase = Phase::Ended;
         let (reason, may_recover) = match result {
             Ok(()) => return AttemptResult::Uploaded,
-            Err(UploadFailure::NoFile) => return AttemptResult::NoFile,
+            Err(UploadFailure::NoFile) => return self.miss_file(now),
             Err(UploadFailure::NoDestination) => {
                 return AttemptResult::Failed {
                     reason: "the destination was deleted".into(),
@@ -117,6 +160,20 @@ impl UploadMachine {
         }
     }
 
+    /// Waits for a file that is on the disk of another server.
+    fn miss_file(&mut self, now: Timestamp) -> AttemptResult {
+        let FilePlace::Elsewhere { node, missing_since, lost_after } = &mut self.file else {
+            return AttemptResult::NoFile;
+        };
+        let since = *missing_since.get_or_insert(now);
+        let lost_at = since.after(*lost_after);
+        if lost_at <= now {
+            return AttemptResult::Lost { node: node.clone(), waited: *lost_after };
+        }
+        self.phase = Phase::Waiting(lost_at.min(now.after(LOOK_AGAIN)));
+        AttemptResult::Awaited { since }
+    }
+
     /// Tries again after the result of an attempt could not be written.
     pub fn postpone(&mut self, now: Timestamp) {
         self.phase = Phase::Waiting(now.after(DELAYS[0]));
@@ -130,7 +187,11 @@ impl UploadMachine {
             Phase::Running => "running",
             Phase::Ended => "ended",
         };
-        json!({"phase": phase, "failed_attempts": self.failures, "last_failure": self.last_failure})
+        let mut state = json!({"phase": phase, "failed_attempts": self.failures, "last_failure": self.last_failure});
+        if let FilePlace::Elsewhere { node, missing_since, .. } = &self.file {
+            (state["node"], state["missing_since"]) = (json!(node), json!(missing_since));
+        }
+        state
     }
 }
 
@@ -138,8 +199,9 @@ impl UploadMachine {
 /// earlier attempt has made it fail: its status stays, and only the error can change.
 pub(crate) fn final_state(end: &RecordingEnd, result: &AttemptResult, has_failed_before: bool) -> Option<RecordingEnd> {
     let failed = |error: String| Some(RecordingEnd { status: EgressStatus::Failed, error: Some(error) });
+    let cause = end.error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
     match result {
-        AttemptResult::Retried => None,
+        AttemptResult::Retried | AttemptResult::Awaited { .. } => None,
         AttemptResult::Uploaded if has_failed_before && end.error.is_none() => {
             failed("the upload failed at first; a later attempt has uploaded the file".into())
         }
@@ -149,8 +211,11 @@ pub(crate) fn final_state(end: &RecordingEnd, result: &AttemptResult, has_failed
             Some(end.clone())
         }
         AttemptResult::NoFile => failed("the recorded file is gone".into()),
+        AttemptResult::Lost { node, waited } => failed(format!(
+            "{cause}the recorded file is on the disk of another server, {node}, which was not active for {}",
+            humantime::format_duration(*waited)
+        )),
         AttemptResult::Failed { reason, rest } => {
-            let cause = end.error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
             let rest = match rest {
                 UploadRest::Attempts => ", which tries again",
                 UploadRest::Nothing => "",
@@ -178,7 +243,7 @@ mod tests {
 
     #[test]
     fn an_upload_begins_when_the_recording_has_ended_and_once() {
-        let mut upload = UploadMachine::new(false, now());
+        let mut upload = UploadMachine::new(false, FilePlace::Here, now());
         assert!(!upload.begin(now()) && upload.is_recording());
         upload.end_recording(now());
         assert!(upload.begin(now()) && !upload.begin(now()));
@@ -190,14 +255,14 @@ mod tests {
 
     #[test]
     fn an_upload_that_is_outstanding_at_a_start_begins_at_once() {
-        assert!(UploadMachine::new(true, now()).begin(now()));
+        assert!(UploadMachine::new(true, FilePlace::Here, now()).begin(now()));
     }
 
     #[test]
     fn a_failed_attempt_is_made_again_with_growing_delays_up_to_ten_minutes_as_long_as_the_server_runs() {
         let refused = || Err(UploadFailure::Refused("403".into()));
         for (failure, patience) in [(interrupted as fn() -> _, 4), (refused as fn() -> _, 1)] {
-            let (mut upload, mut at) = (UploadMachine::new(true, now()), now());
+            let (mut upload, mut at) = (UploadMachine::new(true, FilePlace::Here, now()), now());
             for (number, seconds) in [10, 60, 300, 600, 600, 600, 600].into_iter().enumerate() {
                 assert!(upload.begin(at));
                 let result = upload.end_attempt(failure(), at);
@@ -218,11 +283,58 @@ mod tests {
             (UploadFailure::NoDestination, failed("the destination was deleted", UploadRest::Nothing)),
             (UploadFailure::NoFile, AttemptResult::NoFile),
         ] {
-            let mut upload = UploadMachine::new(true, now());
+            let mut upload = UploadMachine::new(true, FilePlace::Here, now());
             assert!(upload.begin(now()));
             assert_eq!(upload.end_attempt(Err(failure), now()), result);
             assert!(upload.has_ended());
         }
+    }
+
+    fn at_hour(hour: u64) -> Timestamp {
+        now().after(Duration::from_secs(hour * 3_600))
+    }
+
+    fn elsewhere(missing_since: Option<Timestamp>) -> FilePlace {
+        let (node, lost_after) = (NodeId::new(), Duration::from_secs(24 * 3_600));
+        FilePlace::Elsewhere { node, missing_since, lost_after }
+    }
+
+    #[test]
+    fn a_file_on_the_disk_of_another_server_is_looked_for_every_ten_minutes_and_lost_after_a_day() {
+        let mut upload = UploadMachine::new(true, elsewhere(None), now());
+        let (mut at, mut looks) = (now(), 0);
+        let last = loop {
+            assert!(upload.begin(at));
+            let result = upload.end_attempt(Err(UploadFailure::NoFile), at);
+            if result != (AttemptResult::Awaited { since: now() }) {
+                break result;
+            }
+            (at, looks) = (upload.due().unwrap(), looks + 1);
+        };
+        assert!(matches!(last, AttemptResult::Lost { .. }) && upload.has_ended());
+        assert_eq!((at, looks), (at_hour(24), 24 * 6));
+    }
+
+    #[test]
+    fn the_wait_for_another_server_goes_on_after_a_start_and_ends_when_the_file_is_there() {
+        let mut upload = UploadMachine::new(true, elsewhere(Some(now())), at_hour(23));
+        assert!(upload.begin(at_hour(23)));
+        let missed = upload.end_attempt(Err(UploadFailure::NoFile), at_hour(23));
+        assert_eq!(missed, AttemptResult::Awaited { since: now() });
+        assert!(upload.begin(at_hour(24)));
+        assert_eq!(upload.end_attempt(Ok(()), at_hour(24)), AttemptResult::Uploaded);
+        assert!(upload.has_ended());
+    }
+
+    #[test]
+    fn a_file_is_here_if_this_server_recorded_it_or_an_earlier_version() {
+        let (here, day) = (NodeId::new(), Duration::from_secs(24 * 3_600));
+        let place = |node: Option<&NodeId>| {
+            let pending = PendingUpload { node: node.cloned(), ..PendingUpload::default() };
+            FilePlace::of(&pending, &here, day)
+        };
+        assert_eq!((place(None), place(Some(&here))), (FilePlace::Here, FilePlace::Here));
+        assert!(matches!(place(Some(&NodeId::new())), FilePlace::Elsewhere { .. }));
     }
 
     #[test]
@@ -248,6 +360,12 @@ mod tests {
         assert!(error(&complete, AttemptResult::Uploaded, true).contains("a later attempt"));
         assert_eq!(error(&crashed, AttemptResult::Uploaded, true), "restarted");
         assert_eq!(error(&crashed, AttemptResult::NoFile, false), "restarted");
+        let lost =
+            AttemptResult::Lost { node: "node_0123456789ab".parse().unwrap(), waited: Duration::from_secs(86_400) };
+        assert_eq!(
+            error(&crashed, lost, false),
+            "restarted; the recorded file is on the disk of another server, node_0123456789ab, which was not active for 1day"
+        );
         let aborted = end(EgressStatus::Aborted, None);
         assert_eq!(final_state(&aborted, &AttemptResult::NoFile, false), Some(aborted));
         assert_eq!(error(&complete, AttemptResult::NoFile, false), "the recorded file is gone");

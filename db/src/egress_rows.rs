@@ -29,7 +29,7 @@ macro_rules! select_running {
     ($condition:literal) => {
         select!(concat!(
             ", r.status = 'open' AS room_open, u.egress_id IS NOT NULL AS is_uploaded, u.result AS upload_result,
-             u.error AS upload_error, u.multipart_id
+             u.error AS upload_error, u.multipart_id, u.node, u.missing_since
              FROM egresses e JOIN rooms r ON r.id = e.room_id
              LEFT JOIN uploads u ON u.egress_id = e.egress_id AND u.project_id = e.project_id
              WHERE e.project_id = ?1 AND ",

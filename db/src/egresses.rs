@@ -8,7 +8,7 @@ use conclave_model::egress::{Egress, EgressDetail, EgressKind, EgressPlan, Egres
 use conclave_model::event::Event;
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::page::{Page, PageRequest};
-use conclave_model::{EgressId, ProjectId, RoomId, RoomName, Timestamp};
+use conclave_model::{EgressId, NodeId, ProjectId, RoomId, RoomName, Timestamp};
 
 use crate::destinations;
 use crate::egress_rows::{
@@ -86,7 +86,12 @@ fn insert(tx: &Tx<'_>, room: RoomId, egress: &Egress) -> Result<(), StoreError> 
     if tx.sql.change(INSERT, row)? == 0 { StoreError::refuse(egress.kind().already_exists()) } else { Ok(()) }
 }
 
-fn start(tx: &mut Tx<'_>, plan: &EgressPlan, started: &StartedEgress) -> Result<RunningEgress, StoreError> {
+fn start(
+    tx: &mut Tx<'_>,
+    plan: &EgressPlan,
+    started: &StartedEgress,
+    node: &NodeId,
+) -> Result<RunningEgress, StoreError> {
     let egress = Egress::new(plan, started, tx.now);
     let room = open_by_id(tx.sql, &egress.project_id, plan.room_id)?;
     if let Some(used) = &egress.destination
@@ -96,11 +101,12 @@ fn start(tx: &mut Tx<'_>, plan: &EgressPlan, started: &StartedEgress) -> Result<
     }
     insert(tx, room.id, &egress)?;
     if started.is_uploaded_by_server {
-        uploads::insert(tx, &egress.project_id, &egress.egress_id)?;
+        uploads::insert(tx, &egress.project_id, &egress.egress_id, node)?;
     }
     let context = event_context(&room, egress.started_at);
     tx.emit(&Event::egress_started(context, egress.kind(), egress.egress_id.clone()))?;
-    let upload = started.is_uploaded_by_server.then(PendingUpload::default);
+    let upload =
+        started.is_uploaded_by_server.then(|| PendingUpload { node: Some(node.clone()), ..PendingUpload::default() });
     Ok(RunningEgress { egress, room_open: true, upload })
 }
 
@@ -122,7 +128,7 @@ pub(crate) fn list_query<'a>(project: &'a ProjectId, kind: EgressKind, filter: &
 }
 
 impl Store {
-    /// Records an egress that the media plane has accepted, with its event.
+    /// Records an egress that the media plane has accepted, with its event. A file that is to be uploaded is on the disk of `node`.
     ///
     /// # Errors
     /// Refused when the room has ended, the destination was deleted, or the egress is recorded already.
@@ -130,10 +136,11 @@ impl Store {
         &self,
         plan: Arc<EgressPlan>,
         started: StartedEgress,
+        node: NodeId,
         record: Option<ResponseRecorder<Egress>>,
     ) -> Result<RunningEgress, StoreError> {
         self.write(Queue::of(&plan.room.split().0), move |tx| {
-            let running = start(tx, &plan, &started)?;
+            let running = start(tx, &plan, &started, &node)?;
             tx.store_response(record.as_ref(), &running.egress)?;
             Ok(running)
         })

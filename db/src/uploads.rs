@@ -7,7 +7,7 @@ use conclave_model::destination::{DestinationConfig, DestinationKind, RecordingC
 use conclave_model::egress::{Egress, EgressState, EgressStatus};
 use conclave_model::filepath::FilePath;
 use conclave_model::idempotency::ResponseRecorder;
-use conclave_model::{DestinationId, EgressId, ProjectId, Timestamp};
+use conclave_model::{DestinationId, EgressId, NodeId, ProjectId, Timestamp};
 
 use crate::destinations;
 use crate::egress_rows::{advance, existing};
@@ -25,6 +25,10 @@ pub struct PendingUpload {
     pub end: Option<RecordingEnd>,
     /// The upload in parts that was begun last. The storage keeps its parts until it is completed or aborted.
     pub multipart_id: Option<String>,
+    /// The server on whose disk the file is; `None` for a recording of an earlier version.
+    pub node: Option<NodeId>,
+    /// When another server has missed the file first, since it was last seen by its own.
+    pub missing_since: Option<Timestamp>,
 }
 
 /// What remains to be done for an upload.
@@ -45,24 +49,30 @@ pub struct RecordingEnd {
     pub error: Option<String>,
 }
 
-const INSERT: &str = "INSERT INTO uploads (egress_id, project_id) VALUES (?2, ?1)";
+const INSERT: &str = "INSERT INTO uploads (egress_id, project_id, node) VALUES (?2, ?1, ?3)";
 const SET_END: &str = "UPDATE uploads SET result = ?3, error = ?4 WHERE project_id = ?1 AND egress_id = ?2";
 const SET_MULTIPART: &str = "UPDATE uploads SET multipart_id = ?3 WHERE project_id = ?1 AND egress_id = ?2";
+const SET_MISSING: &str = "UPDATE uploads SET missing_since = ?3 WHERE project_id = ?1 AND egress_id = ?2";
 const DELETE: &str = "DELETE FROM uploads WHERE project_id = ?1 AND egress_id = ?2";
 const SET_ERROR: &str = "UPDATE egresses SET error = ?3 WHERE project_id = ?1 AND egress_id = ?2 AND status = 'failed'";
 pub(crate) const SELECT_FILEPATHS: &str = "SELECT filepath FROM egresses
      WHERE project_id = ?1 AND destination_id = ?2 AND filepath >= ?3 AND filepath < ?4";
 
 /// Records that the file of a recording will have to be uploaded.
-pub(crate) fn insert(tx: &Tx<'_>, project: &ProjectId, id: &EgressId) -> Result<(), StoreError> {
-    tx.sql.put(INSERT, args![project, id])
+pub(crate) fn insert(tx: &Tx<'_>, project: &ProjectId, id: &EgressId, node: &NodeId) -> Result<(), StoreError> {
+    tx.sql.put(INSERT, args![project, id, node])
 }
 
 /// Reads the upload of a running egress.
 pub(crate) fn pending(row: &Row<'_>) -> Result<PendingUpload, StoreError> {
     let (status, error): (Option<_>, _) = (row.get("upload_result")?, row.get("upload_error")?);
     let end = status.map(|status| RecordingEnd { status, error });
-    Ok(PendingUpload { end, multipart_id: row.get("multipart_id")? })
+    Ok(PendingUpload {
+        end,
+        multipart_id: row.get("multipart_id")?,
+        node: row.get("node")?,
+        missing_since: row.get("missing_since")?,
+    })
 }
 
 /// Moves an egress to its final status. One that has failed stays so, and gets the new error.
@@ -106,6 +116,19 @@ impl Store {
         multipart: String,
     ) -> Result<(), StoreError> {
         self.write(Queue::of(&project), move |tx| tx.sql.put(SET_MULTIPART, args![&project, &id, &*multipart])).await
+    }
+
+    /// Records since when the file of a recording has been missing on the server that uploads it; `None` if it is there.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_missing_file(
+        &self,
+        project: ProjectId,
+        id: EgressId,
+        since: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        self.write(Queue::of(&project), move |tx| tx.sql.put(SET_MISSING, args![&project, &id, since])).await
     }
 
     /// Records the final state of a recording whose upload has succeeded or failed. One that had failed before keeps its status, and

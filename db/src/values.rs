@@ -16,7 +16,7 @@ use conclave_model::template::Region;
 use conclave_model::webhook::DeliveryStatus;
 use conclave_model::{
     CodeId, DeliveryId, DestinationId, DestinationName, EgressId, EgressRowId, EndpointId, Identity, IngressId,
-    IngressRowId, ParticipantSid, ProjectId, RoleChangeId, RoleName, RoomId, RoomName, SessionId, TemplateId,
+    IngressRowId, NodeId, ParticipantSid, ProjectId, RoleChangeId, RoleName, RoomId, RoomName, SessionId, TemplateId,
     TemplateName, Timestamp, TrackSid,
 };
 use uuid::Uuid;
@@ -259,6 +259,7 @@ texts!(
     FilePath,
     Identity,
     IngressId,
+    NodeId,
     ParticipantSid,
     ProjectId,
     RoleName,

@@ -14,6 +14,10 @@ text_id!(
     ProjectId, "^prj_[0-9a-f]{12}$", 16..=16, |t| is_prefixed_hex(t, "prj_")
 );
 text_id!(
+    /// The id of a server's data directory: `node_` and twelve lower-case hex digits.
+    NodeId, "^node_[0-9a-f]{12}$", 17..=17, |t| is_prefixed_hex(t, "node_")
+);
+text_id!(
     /// The name of a room, which a project uses once.
     RoomName, "^[a-zA-Z0-9_-]{1,128}$", 1..=128, |t| is_word(t, 128)
 );
@@ -123,6 +127,14 @@ impl ProjectId {
 impl Default for ProjectId {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl NodeId {
+    /// Returns a new random id.
+    #[allow(clippy::new_without_default, reason = "a random id is no default")]
+    pub fn new() -> Self {
+        Self(format!("node_{}", random_hex12()).into())
     }
 }
 

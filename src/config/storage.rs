@@ -1,6 +1,7 @@
 //! Settings of files and of the billing service: the encryption key, recordings, the plans file.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use conclave_model::Secret;
 use serde::{Deserialize, Serialize};
@@ -16,12 +17,21 @@ pub struct EncryptionConfig {
 }
 
 /// Section `recordings`: recordings on this machine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecordingsConfig {
     /// Directory of recordings. Default: `recordings` in the data directory.
     #[serde(with = "text::optional")]
     pub dir: Option<PathBuf>,
+    /// How long a file on the disk of another server is waited for, before its recording has failed.
+    #[serde(with = "text::required")]
+    pub lost_after: Duration,
+}
+
+impl Default for RecordingsConfig {
+    fn default() -> Self {
+        Self { dir: None, lost_after: Duration::from_secs(24 * 60 * 60) }
+    }
 }
 
 /// Section `plans`: the plans file.

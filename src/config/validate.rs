@@ -143,6 +143,7 @@ impl Config {
         for (index, delay) in webhooks.retry_delays.iter().enumerate() {
             validate_duration(&format!("webhooks.retry_delays[{index}]"), *delay)?;
         }
+        validate_duration("recordings.lost_after", self.recordings.lost_after)?;
         validate_duration("egress.max_duration", self.egress.max_duration)?;
         validate_duration("egress.empty_timeout", self.egress.empty_timeout)?;
         validate_duration("egress.stop_timeout", self.egress.stop_timeout)?;

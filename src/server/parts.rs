@@ -18,6 +18,7 @@ use conclave_outbound::webhook::DeliveryPool;
 use super::dev::DevAccess;
 use crate::billing::BillingClient;
 use crate::config::{Config, Mode, Origin};
+use crate::data_dir;
 use crate::error::CliError;
 use crate::http::admin_token::AdminToken;
 use crate::http::admission::{Admission, AdmissionLimits};
@@ -62,12 +63,14 @@ pub(super) fn actor_context(
         clock: clock.clone(),
         deliveries: deliveries.map_err(refused)?,
         uploads: uploads.map_err(refused)?,
+        node: data_dir::node_id(data)?,
         settings: Settings {
             webhook_tick: config.webhooks.tick,
             webhook_timeout: config.webhooks.timeout,
             retry: config.webhooks.retry_schedule(),
             retention: config.webhooks.retention,
             reconcile: config.media.reconcile,
+            lost_after: config.recordings.lost_after,
         },
         room_ends: ProjectPermits::new(ROOMS_ENDING),
         reports: ReportQueues::default(),

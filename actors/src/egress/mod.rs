@@ -140,7 +140,7 @@ impl Actor for EgressActor {
         self.info.record_start(self.context.clock.now());
         let me = Mailbox::new(myself, Arc::clone(&self.info));
         let RunningEgress { egress, room_open, upload } = running;
-        let upload = upload.map(|pending| Upload::new(&egress, pending, self.context.clock.now()));
+        let upload = upload.map(|pending| Upload::new(&egress, pending, &self.context));
         let mut state = EgressActorState { egress, room_open, settle: None, upload, last_answer: None };
         self.arm_settle(&me, &mut state);
         self.drive_upload(&me, &mut state);

@@ -11,16 +11,19 @@ use conclave_outbound::upload::{RunningUpload, UploadFailure, UploadProgress, Up
 use serde_json::Value;
 
 use super::{EgressActor, EgressActorState, EgressMsg};
+use crate::context::ActorContext;
 use crate::error::TreeError;
 use crate::mailbox::Mailbox;
 use crate::timer::Timer;
-use crate::upload::{AttemptResult, UploadMachine, final_state};
+use crate::upload::{AttemptResult, FilePlace, UploadMachine, final_state};
 
 /// The upload of the file of a recording.
 pub(super) struct Upload {
     machine: UploadMachine,
     /// How the recording has ended; `None` while it runs.
     end: Option<RecordingEnd>,
+    /// When the file was missed first, as it is recorded.
+    missing_since: Option<Timestamp>,
     /// Whether an earlier attempt has made the recording fail.
     has_failed_before: bool,
     progress: Arc<UploadProgress>,
@@ -29,10 +32,12 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    pub fn new(egress: &Egress, pending: PendingUpload, now: Timestamp) -> Self {
-        let PendingUpload { end, multipart_id } = pending;
+    pub fn new(egress: &Egress, pending: PendingUpload, context: &ActorContext) -> Self {
+        let file = FilePlace::of(&pending, &context.node, context.settings.lost_after);
+        let PendingUpload { end, multipart_id, missing_since, .. } = pending;
         Self {
-            machine: UploadMachine::new(end.is_some(), now),
+            machine: UploadMachine::new(end.is_some(), file, context.clock.now()),
+            missing_since,
             end,
             has_failed_before: egress.status.is_final(),
             progress: Arc::new(UploadProgress::new(egress.egress_id.clone(), multipart_id)),
@@ -138,6 +143,8 @@ impl EgressActor {
         upload.running = None;
         let result = upload.machine.end_attempt(result, now);
         self.context.metrics.uploaded(&result);
+        self.record_missing_file(state, &result).await;
+        let Some(upload) = &mut state.upload else { return };
         let Some(end) = &upload.end else { return };
         let Some(RecordingEnd { status, error }) = final_state(end, &result, upload.has_failed_before) else { return };
         let (egress_id, started_at) = (self.id.clone(), state.egress.started_at);
@@ -156,6 +163,23 @@ impl EgressActor {
         }
         if result == AttemptResult::Uploaded {
             self.remove_file(&state.egress);
+        }
+    }
+
+    /// Records since when the file is missing here, or that it is not.
+    async fn record_missing_file(&self, state: &mut EgressActorState, result: &AttemptResult) {
+        let Some(upload) = &mut state.upload else { return };
+        let since = if let AttemptResult::Awaited { since } = result { Some(*since) } else { None };
+        if upload.has_ended() || since == upload.missing_since {
+            return;
+        }
+        let (project, egress_id) = (state.egress.project_id.clone(), self.id.as_str());
+        if since.is_some() {
+            log::warn!(project = project.as_str(), egress_id; "a recording waits for its file on another server's disk");
+        }
+        match self.context.store.record_missing_file(project, self.id.clone(), since).await {
+            Ok(()) => upload.missing_since = since,
+            Err(error) => log::warn!(egress_id; "that the file of a recording is missing was not recorded: {error}"),
         }
     }
 

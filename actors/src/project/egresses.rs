@@ -159,7 +159,8 @@ async fn start(
 ) -> Result<RunningEgress, TreeError> {
     let started = context.media.start_egress(Arc::clone(plan), storage).await?;
     let egress_id = started.state.egress_id.clone();
-    let written = context.store.start_egress(Arc::clone(plan), started, recorder).await.map_err(TreeError::from);
+    let written = context.store.start_egress(Arc::clone(plan), started, context.node.clone(), recorder).await;
+    let written = written.map_err(TreeError::from);
     // An egress that has a record already was started by another request, and goes on.
     if written.as_ref().is_err_and(|error| !is_known(error)) {
         log::warn!(egress_id = egress_id.as_str(); "an egress was started and could not be written; it is stopped");

@@ -23,7 +23,9 @@ use conclave_model::permits::ProjectPermits;
 use conclave_model::project::Environment;
 use conclave_model::role::RoleInput;
 use conclave_model::template::Region;
-use conclave_model::{Clock, LeaseCheck, NamespacedRoom, ParticipantSid, ProjectId, RoleName, Secret, Timestamp};
+use conclave_model::{
+    Clock, LeaseCheck, NamespacedRoom, NodeId, ParticipantSid, ProjectId, RoleName, Secret, Timestamp,
+};
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 use test_postgres::Records;
@@ -90,6 +92,7 @@ impl Fixture {
             clock: clock.clone(),
             deliveries: DeliveryPool::new(receivers, Duration::from_secs(1), lease).unwrap(),
             uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()).unwrap(),
+            node: NodeId::new(),
             settings: Settings::default(),
             room_ends: room_ends.clone(),
             reports: ReportQueues::default(),

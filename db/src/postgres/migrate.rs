@@ -9,10 +9,10 @@ use crate::store_options::OlderSchema;
 use crate::values::args;
 
 /// Every migration, in order. A migration that has shipped is never edited; a change of the schema is a new file.
-const MIGRATIONS: &[&str] = &[concat!(
-    include_str!("../migrations/postgres/lease.sql"),
-    include_str!("../migrations/postgres/0001_schema.sql")
-)];
+const MIGRATIONS: &[&str] = &[
+    concat!(include_str!("../migrations/postgres/lease.sql"), include_str!("../migrations/postgres/0001_schema.sql")),
+    include_str!("../migrations/postgres/0002_upload_nodes.sql"),
+];
 
 /// The tables of the lease, in an empty database. Servers that start at once take turns.
 pub(super) const CREATE_LEASE: &str =

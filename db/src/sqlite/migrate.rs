@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0015_newest_projects.sql"),
     include_str!("../migrations/sqlite/0016_uploads.sql"),
     include_str!("../migrations/sqlite/0017_order_of_open_rooms.sql"),
+    include_str!("../migrations/sqlite/0018_upload_nodes.sql"),
 ];
 
 /// The number of the schema that this program writes.

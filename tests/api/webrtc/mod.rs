@@ -7,6 +7,7 @@ mod connection;
 mod inspection;
 mod leaving;
 mod moderation;
+mod other_disks;
 mod reconnects;
 mod recordings;
 mod rooms;

@@ -17,12 +17,12 @@ use crate::tools::{Other, default_template, other_project, room_on, template};
 
 const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
 /// What the script writes before what it is sent: with it, a file has three parts.
-const PADDING: usize = 20_000_000;
+pub(super) const PADDING: usize = 20_000_000;
 
 /// A call whose microphone is recorded to a destination.
-struct Recorded {
-    call: Call,
-    storage: ObjectStorage,
+pub(super) struct Recorded {
+    pub(super) call: Call,
+    pub(super) storage: ObjectStorage,
     track: String,
     /// The script and the directory of recordings.
     folder: TempDir,
@@ -45,7 +45,7 @@ fn write_ffmpeg(folder: &Path) -> PathBuf {
 }
 
 impl Recorded {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let (folder, storage) = (tempfile::tempdir().unwrap(), ObjectStorage::start());
         let (program, recordings) = (write_ffmpeg(folder.path()), folder.path().join("recordings"));
         let app = TestApp::start_with_webrtc_and(|config| {
@@ -86,7 +86,7 @@ impl Recorded {
     }
 
     /// Starts a recording, and waits until it is active. Returns its id.
-    fn record(&mut self, filepath: &str) -> String {
+    pub(super) fn record(&mut self, filepath: &str) -> String {
         let body = json!({"type": "track", "track_id": self.track, "filepath": filepath, "destination": "archive"});
         let started = self.call.app.post("/v1/rooms/standup/recordings").json(body).send().expect(201);
         let id = started["egress_id"].as_str().unwrap().to_owned();
@@ -94,32 +94,37 @@ impl Recorded {
         id
     }
 
-    fn stop(&self, id: &str) {
+    pub(super) fn stop(&self, id: &str) {
         let stopped = self.call.app.post(&format!("/v1/recordings/{id}/stop")).send().expect(200);
         assert_eq!(stopped["status"], "ending");
     }
 
-    /// The file on this machine.
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join("recordings").join(&self.call.app.project).join(name)
+    /// The directory of recordings.
+    pub(super) fn recordings(&self) -> PathBuf {
+        self.folder.path().join("recordings")
     }
 
-    fn restart(self, restart: impl FnOnce(TestApp) -> TestApp) -> Self {
+    /// The file on this machine.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.recordings().join(&self.call.app.project).join(name)
+    }
+
+    pub(super) fn restart(self, restart: impl FnOnce(TestApp) -> TestApp) -> Self {
         let Self { call, storage, track, folder } = self;
         Self { call: Call::new(restart(call.app)), storage, track, folder }
     }
 }
 
-fn recording(app: &TestApp, id: &str) -> Value {
+pub(super) fn recording(app: &TestApp, id: &str) -> Value {
     app.get(&format!("/v1/recordings/{id}")).send().expect(200)
 }
 
-fn status(app: &TestApp, id: &str) -> Value {
+pub(super) fn status(app: &TestApp, id: &str) -> Value {
     recording(app, id)["status"].clone()
 }
 
 #[track_caller]
-fn wait_for_status(app: &TestApp, id: &str, expected: &str) {
+pub(super) fn wait_for_status(app: &TestApp, id: &str, expected: &str) {
     eventually(|| status(app, id) == expected);
 }
 
