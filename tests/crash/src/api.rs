@@ -1,73 +1,98 @@
-//! Requests to the server.
+//! Requests to the API.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::journal::Answer;
-use crate::server::{Address, Running};
+use crate::service::{Attempt, Call};
 
-/// How long a client waits for a response.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A client's connections to one server.
+/// Connections to one server.
 pub struct Api {
     agent: ureq::Agent,
-    pub address: Address,
+    /// The url of its API listener.
+    url: String,
+    key: String,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unanswered {
+    /// Nothing listens there: the request was not sent.
+    Refused,
+    /// The connection broke, or no answer came in time.
+    Broken,
 }
 
 impl Api {
-    pub fn new(address: Address) -> Self {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(TIMEOUT)).build();
-        Self { agent: config.into(), address }
+    /// `timeout` is how long an answer is waited for.
+    pub fn new(url: &str, key: &str, timeout: Duration) -> Self {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
+        Self { agent: config.build().into(), url: url.to_owned(), key: key.to_owned() }
     }
 
-    /// Sends a request to the API; `None` when no response came.
-    pub fn call(&self, method: &str, path: &str, body: Option<&Value>, key: Option<&str>) -> Option<Answer> {
-        let authorization = format!("Bearer {}", self.address.key);
-        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.address.api));
-        request = request.header("authorization", authorization);
-        if let Some(key) = key {
+    /// Sends each request on a connection of its own: one that the server has closed meanwhile is none that broke.
+    pub fn without_keep_alive(url: &str, key: &str, timeout: Duration) -> Self {
+        let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(timeout));
+        let agent = config.max_idle_connections(0).max_idle_connections_per_host(0).build().into();
+        Self { agent, url: url.to_owned(), key: key.to_owned() }
+    }
+
+    /// Sends a request.
+    pub fn send(&self, call: Call<'_>) -> Result<Answer, Unanswered> {
+        let request = ureq::http::Request::builder().method(call.method).uri(format!("{}{}", self.url, call.path));
+        let mut request = request.header("authorization", format!("Bearer {}", self.key));
+        if let Some(key) = call.key {
             request = request.header("idempotency-key", key);
         }
-        self.send(request, body)
+        send(&self.agent, request, call.body)
     }
 
-    /// Sends a request to the sandbox; `None` when no response came.
-    pub fn sandbox(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
-        let uri = format!("{}/sandbox{path}", self.address.admin);
-        self.send(ureq::http::Request::builder().method(method).uri(uri), body)
-    }
-
-    fn send(&self, request: ureq::http::request::Builder, body: Option<&Value>) -> Option<Answer> {
-        let mut response = match body {
-            Some(body) => {
-                let request = request.header("content-type", "application/json").body(body.to_string());
-                self.agent.run(request.expect("a request that can be sent")).ok()?
-            }
-            None => self.agent.run(request.body(()).expect("a request that can be sent")).ok()?,
-        };
-        let body = response.body_mut().read_to_string().ok()?;
-        Some(Answer { status: response.status().as_u16(), body, lifetime: self.address.lifetime })
+    /// Sends a request and notes when.
+    pub fn attempt(&self, node: usize, call: Call<'_>) -> (Attempt, Option<Unanswered>) {
+        let sent = Instant::now();
+        let result = self.send(call);
+        let ended = Instant::now();
+        (Attempt { answer: result.as_ref().ok().cloned(), node, sent, ended }, result.err())
     }
 
     /// Reads JSON that must be there.
     pub fn get(&self, path: &str) -> Value {
-        let answer = self.call("GET", path, None, None).expect("a response");
+        let answer = self.send(Call::new("GET", path)).expect("a response");
         assert_eq!(answer.status, 200, "GET {path}: {}", answer.body);
         answer.json()
     }
+
+    pub fn create_endpoint(&self, url: &str) {
+        let body = json!({"url": url});
+        let created = self.send(Call::new("POST", "/v1/webhook-endpoints").body(&body)).expect("a response");
+        assert_eq!(created.status, 201, "{}", created.body);
+    }
+
+    pub fn end_room(&self, name: &str) {
+        let ended = self.send(Call::new("DELETE", &format!("/v1/rooms/{name}"))).expect("a response");
+        // It may have ended by itself meanwhile.
+        assert!([204, 404, 409].contains(&ended.status), "{}", ended.body);
+    }
 }
 
-pub fn create_endpoint(running: &Running, url: &str) {
-    let api = Api::new(running.address.clone());
-    let created = api.call("POST", "/v1/webhook-endpoints", Some(&json!({"url": url})), None).expect("a response");
-    assert_eq!(created.status, 201, "{}", created.body);
-}
-
-pub fn end_room(running: &Running, name: &str) {
-    let api = Api::new(running.address.clone());
-    let ended = api.call("DELETE", &format!("/v1/rooms/{name}"), None, None).expect("a response");
-    // It may have ended by itself meanwhile.
-    assert!([204, 404, 409].contains(&ended.status), "{}", ended.body);
+/// Sends a request with a body of JSON, or none.
+pub fn send(
+    agent: &ureq::Agent,
+    request: ureq::http::request::Builder,
+    body: Option<&Value>,
+) -> Result<Answer, Unanswered> {
+    let sent = match body {
+        Some(body) => {
+            let request = request.header("content-type", "application/json").body(body.to_string());
+            agent.run(request.expect("a request that can be sent"))
+        }
+        None => agent.run(request.body(()).expect("a request that can be sent")),
+    };
+    let mut response = sent.map_err(|error| match error {
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Unanswered::Refused,
+        _ => Unanswered::Broken,
+    })?;
+    let body = response.body_mut().read_to_string().map_err(|_| Unanswered::Broken)?;
+    Ok(Answer { status: response.status().as_u16(), body })
 }

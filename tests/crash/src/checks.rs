@@ -2,6 +2,7 @@
 //! the violations that it finds, as sentences.
 
 mod acknowledged;
+pub mod cluster;
 mod codes;
 mod deadlines;
 mod events;
@@ -12,6 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use cluster::{Evidence, availability, calls, epochs};
 use serde_json::Value;
 
 use crate::journal::Entry;
@@ -19,13 +21,44 @@ use crate::receivers::Receiver;
 use crate::records::{Records, text};
 use crate::server::Lifetime;
 
-/// Runs every check.
-pub fn all(entries: &[Entry], receivers: &[Receiver], records: &Records, lifetimes: &[Lifetime]) -> Vec<String> {
+/// Checks a server alone.
+pub fn of_server(entries: &[Entry], receivers: &[Receiver], records: &Records, lifetimes: &[Lifetime]) -> Vec<String> {
+    let mut violations = promises(entries, receivers, records, lifetimes);
+    violations.extend(acknowledged::joins_have_a_session(entries, records));
+    violations
+}
+
+/// Checks a cluster.
+pub fn of_cluster(
+    evidence: &Evidence,
+    receivers: &[Receiver],
+    records: &Records,
+    lifetimes: &[Lifetime],
+) -> Vec<String> {
+    let mut violations = promises(&evidence.entries, receivers, records, lifetimes);
+    violations.extend(availability::requests_succeed(evidence));
+    violations.extend(availability::reads_find_what_was_written(evidence));
+    violations.extend(availability::changes_return_in_time(evidence));
+    violations.extend(availability::replacements_are_hardly_noticed(evidence));
+    violations.extend(calls::calls_go_on(evidence, records));
+    violations.extend(calls::participants_have_a_session(evidence, records));
+    violations.extend(calls::open_rooms_stay_open(evidence, records));
+    violations.extend(calls::livekit_webhooks_are_accepted(evidence));
+    violations.extend(epochs::each_epoch_has_one_writer(evidence));
+    violations.extend(epochs::a_replaced_node_does_nothing(evidence, records));
+    violations.extend(epochs::the_lease_moves_as_expected(evidence));
+    violations.extend(epochs::no_process_ends_by_itself(evidence));
+    violations.extend(epochs::deliveries_are_marked_once(evidence));
+    violations.extend(epochs::rounds_saw_nothing_wrong(evidence));
+    violations
+}
+
+/// What a server and a cluster promise alike.
+fn promises(entries: &[Entry], receivers: &[Receiver], records: &Records, lifetimes: &[Lifetime]) -> Vec<String> {
     let mut violations = Vec::new();
     violations.extend(acknowledged::rooms_and_templates_exist_once(entries, records));
     violations.extend(acknowledged::nothing_was_made_up(entries, records));
     violations.extend(acknowledged::a_key_has_one_response(entries));
-    violations.extend(acknowledged::joins_have_a_session(entries, records));
     violations.extend(codes::uses_are_counted_within_the_limit(entries, records));
     violations.extend(deadlines::empty_rooms_ended_in_time(entries, records, lifetimes));
     violations.extend(events::rooms_start_and_finish_once(records));

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::api::Api;
 use crate::journal::{Action, Answer, Entry, Journal};
-use crate::server::Deployment;
+use crate::service::{Attempt, Call, Service};
 
 /// Seconds that rooms stay open without participants: some end by themselves, some do not.
 const EMPTY_TIMEOUTS: [u32; 4] = [1, 2, 600, 600];
@@ -35,9 +33,8 @@ fn is_unanswered(answer: Option<&Answer>) -> bool {
 pub struct Client {
     number: u32,
     random: fastrand::Rng,
-    deployment: Deployment,
+    service: Box<dyn Service>,
     journal: Arc<Journal>,
-    api: Option<Api>,
     sequence: u32,
     rooms: Vec<String>,
     codes: Vec<String>,
@@ -50,16 +47,15 @@ impl Client {
     pub fn spawn(
         number: u32,
         seed: u64,
-        deployment: &Deployment,
+        service: impl Service + 'static,
         journal: &Arc<Journal>,
         stop: &Arc<AtomicBool>,
     ) -> JoinHandle<()> {
         let mut client = Self {
             number,
             random: fastrand::Rng::with_seed(seed),
-            deployment: deployment.clone(),
+            service: Box::new(service),
             journal: Arc::clone(journal),
-            api: None,
             sequence: 0,
             rooms: Vec::new(),
             codes: Vec::new(),
@@ -77,17 +73,10 @@ impl Client {
         })
     }
 
-    /// Waits for a server. The participants of the one before are gone.
+    /// Waits for a server.
     fn connect(&mut self) {
-        let address = loop {
-            match self.deployment.address() {
-                Some(address) => break address,
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        if self.api.as_ref().is_none_or(|api| api.address.lifetime != address.lifetime) {
+        if self.service.connect() {
             self.participants.clear();
-            self.api = Some(Api::new(address));
         }
     }
 
@@ -100,13 +89,10 @@ impl Client {
             34..46 => self.exchange_code(),
             46..70 => self.join(),
             70..82 => self.leave(),
-            82..92 => self.publish(),
+            82..89 => self.publish(),
+            89..94 => self.read_room(),
             _ => self.repeat_all(),
         }
-    }
-
-    fn api(&self) -> &Api {
-        self.api.as_ref().expect("a client that has connected")
     }
 
     fn next_name(&mut self, kind: &str) -> String {
@@ -118,15 +104,22 @@ impl Client {
         random.choice(of).cloned()
     }
 
-    fn write(&self, action: Action, key: Option<&str>, answer: Option<&Answer>) {
-        self.journal.add(Entry { action, key: key.map(str::to_owned), answer: answer.cloned() });
+    fn write(&self, action: Action, attempt: Attempt) {
+        self.journal.add(Entry::new(action, None, attempt));
+    }
+
+    /// Sends a request and writes all its attempts down. Returns the last answer.
+    fn call(&mut self, action: &Action, call: Call<'_>) -> Option<Answer> {
+        let attempts = self.service.call(call);
+        let answer = attempts.last().and_then(|attempt| attempt.answer.clone());
+        attempts.into_iter().for_each(|attempt| self.journal.add(Entry::new(action.clone(), call.key, attempt)));
+        answer
     }
 
     /// Sends a request with an idempotency key, and keeps it for later if it is not answered.
     fn create(&mut self, action: Action, path: String, body: Value) -> Option<Answer> {
         let key = self.next_name("key");
-        let answer = self.api().call("POST", &path, Some(&body), Some(&key));
-        self.write(action.clone(), Some(&key), answer.as_ref());
+        let answer = self.call(&action, Call::new("POST", &path).body(&body).key(&key));
         if is_unanswered(answer.as_ref()) {
             self.unanswered.push(Unanswered { action, path, body, key });
         }
@@ -137,8 +130,7 @@ impl Client {
     fn repeat_all(&mut self) {
         for request in std::mem::take(&mut self.unanswered) {
             let Unanswered { action, path, body, key } = &request;
-            let answer = self.api().call("POST", path, Some(body), Some(key));
-            self.write(action.clone(), Some(key), answer.as_ref());
+            let answer = self.call(action, Call::new("POST", path).body(body).key(key));
             if is_unanswered(answer.as_ref()) {
                 self.unanswered.push(request);
             }
@@ -159,9 +151,9 @@ impl Client {
 
     fn end_room(&mut self) {
         let Some(name) = Self::any(&mut self.random, &self.rooms) else { return };
-        let answer = self.api().call("DELETE", &format!("/v1/rooms/{name}"), None, None);
         self.rooms.retain(|room| *room != name);
-        self.write(Action::EndRoom { name }, None, answer.as_ref());
+        let path = format!("/v1/rooms/{name}");
+        self.call(&Action::EndRoom { name }, Call::new("DELETE", &path));
     }
 
     fn create_template(&mut self) {
@@ -181,33 +173,40 @@ impl Client {
 
     fn exchange_code(&mut self) {
         let Some(code) = Self::any(&mut self.random, &self.codes) else { return };
-        let answer = self.api().call("POST", &format!("/v1/codes/{code}/exchange"), Some(&json!({})), None);
-        self.write(Action::ExchangeCode { code }, None, answer.as_ref());
+        let path = format!("/v1/codes/{code}/exchange");
+        self.call(&Action::ExchangeCode { code }, Call::new("POST", &path).body(&json!({})));
+    }
+
+    fn read_room(&mut self) {
+        let Some(name) = Self::any(&mut self.random, &self.rooms) else { return };
+        let path = format!("/v1/rooms/{name}");
+        self.call(&Action::ReadRoom { name }, Call::new("GET", &path));
     }
 
     fn join(&mut self) {
         let Some(room) = Self::any(&mut self.random, &self.rooms) else { return };
         let identity = format!("user-{}", self.random.u32(0..4));
         let body = json!({"room": room, "identity": identity, "role": "host"});
-        let Some(token) = self.api().call("POST", "/v1/tokens", Some(&body), None) else { return };
-        let answer = self.api().sandbox("POST", "/join", Some(&json!({"token": token.json()["token"]})));
-        let joined = answer.as_ref().filter(|answer| answer.is_success());
+        let action = Action::CreateToken { room: room.clone() };
+        let answer = self.call(&action, Call::new("POST", "/v1/tokens").body(&body));
+        let Some(token) = answer.filter(Answer::is_success).map(|answer| answer.json()) else { return };
+        let attempt = self.service.join(token["token"].as_str().expect("a token"));
+        let joined = attempt.answer.as_ref().filter(|answer| answer.is_success());
         self.participants.extend(joined.and_then(|answer| answer.json()["sid"].as_str().map(str::to_owned)));
-        self.write(Action::Join { room, identity }, None, answer.as_ref());
+        self.write(Action::Join { room, identity }, attempt);
     }
 
     fn leave(&mut self) {
         let Some(sid) = Self::any(&mut self.random, &self.participants) else { return };
         let clean = self.random.bool();
-        let answer = self.api().sandbox("POST", &format!("/participants/{sid}/leave"), Some(&json!({"clean": clean})));
+        let attempt = self.service.leave(&sid, clean);
         self.participants.retain(|participant| *participant != sid);
-        self.write(Action::Leave { sid }, None, answer.as_ref());
+        self.write(Action::Leave { sid }, attempt);
     }
 
     fn publish(&mut self) {
         let Some(sid) = Self::any(&mut self.random, &self.participants) else { return };
-        let body = json!({"kind": "audio", "source": "microphone"});
-        let answer = self.api().sandbox("POST", &format!("/participants/{sid}/tracks"), Some(&body));
-        self.write(Action::Publish { sid }, None, answer.as_ref());
+        let attempt = self.service.publish(&sid);
+        self.write(Action::Publish { sid }, attempt);
     }
 }

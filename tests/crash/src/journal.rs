@@ -1,7 +1,11 @@
 //! What the clients asked for, and what they were told.
 
+use std::time::Instant;
+
 use parking_lot::Mutex;
 use serde_json::Value;
+
+use crate::service::Attempt;
 
 /// What a request asked for. The texts are the names by which the checks find the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,9 +15,18 @@ pub enum Action {
     CreateTemplate { name: String },
     CreateCode { room: String },
     ExchangeCode { code: String },
+    ReadRoom { name: String },
+    CreateToken { room: String },
     Join { room: String, identity: String },
     Leave { sid: String },
     Publish { sid: String },
+}
+
+impl Action {
+    /// Whether it is a request to the API, not to the media plane.
+    pub const fn is_request(&self) -> bool {
+        !matches!(self, Self::Join { .. } | Self::Leave { .. } | Self::Publish { .. })
+    }
 }
 
 /// A response.
@@ -21,8 +34,6 @@ pub enum Action {
 pub struct Answer {
     pub status: u16,
     pub body: String,
-    /// The lifetime of the server that sent it.
-    pub lifetime: u32,
 }
 
 /// A request and its response; without one, the server may have done what was asked, or not.
@@ -32,6 +43,11 @@ pub struct Entry {
     /// The request's `Idempotency-Key`.
     pub key: Option<String>,
     pub answer: Option<Answer>,
+    /// The number of the node, from 0; 0 for a server alone.
+    pub node: usize,
+    pub sent: Instant,
+    /// When the answer came, or the client gave up.
+    pub ended: Instant,
 }
 
 /// The requests of all clients.
@@ -46,9 +62,47 @@ impl Answer {
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
+
+    /// Whether the answer says that the request may have been performed, or not.
+    pub fn is_node_lost(&self) -> bool {
+        self.status == 503 && self.json()["error"]["code"] == "node_lost"
+    }
 }
 
 impl Entry {
+    pub fn new(action: Action, key: Option<&str>, attempt: Attempt) -> Self {
+        let Attempt { answer, node, sent, ended } = attempt;
+        Self { action, key: key.map(str::to_owned), answer, node, sent, ended }
+    }
+
+    /// Whether the request could be sent again without knowing whether it was performed.
+    pub fn is_repeatable(&self) -> bool {
+        self.key.is_some() || matches!(self.action, Action::ReadRoom { .. })
+    }
+
+    /// Whether it failed: without an answer, or because of the server.
+    pub fn has_failed(&self) -> bool {
+        self.answer.as_ref().is_none_or(|answer| answer.status >= 500)
+    }
+
+    /// Whether it changed records, and was acknowledged.
+    pub fn is_acknowledged_change(&self) -> bool {
+        let is_change =
+            self.action.is_request() && !matches!(self.action, Action::ReadRoom { .. } | Action::CreateToken { .. });
+        is_change && self.acknowledged().is_some()
+    }
+
+    /// Whether it did not find a room that was created.
+    pub fn is_read_that_missed(&self) -> bool {
+        matches!(self.action, Action::ReadRoom { .. })
+            && self.answer.as_ref().is_some_and(|answer| answer.status == 404)
+    }
+
+    /// Whether nobody knows if the request was performed.
+    pub fn is_unknown(&self) -> bool {
+        self.answer.as_ref().is_none_or(Answer::is_node_lost)
+    }
+
     /// The response, if it acknowledged the request.
     pub fn acknowledged(&self) -> Option<&Answer> {
         self.answer.as_ref().filter(|answer| answer.is_success())
@@ -58,6 +112,16 @@ impl Entry {
 impl Journal {
     pub fn add(&self, entry: Entry) {
         self.0.lock().push(entry);
+    }
+
+    /// The number of requests so far.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// The requests behind the first ones.
+    pub fn since(&self, first: usize) -> Vec<Entry> {
+        self.0.lock()[first..].to_vec()
     }
 
     /// The number of requests that were acknowledged so far.

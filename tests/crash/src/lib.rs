@@ -1,5 +1,5 @@
 //! Kills a server, or in turn it and its PostgreSQL, at random moments while clients work with it, and checks afterwards that it
-//! kept what it had acknowledged.
+//! kept what it had acknowledged. [`cluster`] does so with three nodes, and in further ways.
 //!
 //! The clients write each request and its response into a journal, and the receivers each webhook that they get. After the
 //! last kill the server runs until nothing is pending, and the checks compare the journal and the receivers' logs with what
@@ -16,21 +16,26 @@
 mod api;
 mod checks;
 mod clients;
+pub mod cluster;
 mod journal;
 mod receivers;
 mod records;
 mod server;
+mod service;
+mod single;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use api::Api;
 use clients::Client;
 use journal::Journal;
 use receivers::Receiver;
 use records::Records;
 use server::Deployment;
+use single::SingleServer;
 pub use test_postgres::Engine;
 use test_postgres::{Cluster, ClusterOptions, Database};
 
@@ -85,14 +90,15 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
     let journal = Arc::new(Journal::default());
     let mut random = fastrand::Rng::with_seed(options.seed);
     let running = deployment.start();
+    let api = running.address.api();
     // One receiver accepts everything, in order; one refuses some requests, which are then repeated.
-    let receivers = [0.0, 0.1].map(|refuses| Receiver::start(refuses, random.u64(..), &deployment));
+    let receivers = [0.0, 0.1].map(|refuses| Receiver::start(refuses, random.u64(..), deployment.lifetime()));
     for receiver in &receivers {
-        api::create_endpoint(&running, &receiver.url);
+        api.create_endpoint(&receiver.url);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..options.clients)
-        .map(|number| Client::spawn(number, random.u64(..), &deployment, &journal, &stop))
+        .map(|number| Client::spawn(number, random.u64(..), SingleServer::new(deployment.clone()), &journal, &stop))
         .collect();
     let mut running = Some(running);
     for kill in 1..=options.kills {
@@ -123,21 +129,21 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
     for client in clients {
         client.join().expect("a client that does not panic");
     }
-    let records = settle(&running);
+    let records = settle(&running.address.api());
     report(&journal, &receivers, &records, &deployment)
 }
 
 /// Ends all rooms, waits until every delivery is final, and reads the records.
-fn settle(running: &server::Running) -> Records {
-    for room in records::open_rooms(running) {
-        api::end_room(running, &room);
+fn settle(api: &Api) -> Records {
+    for room in records::open_rooms(api) {
+        api.end_room(&room);
     }
     let until = Instant::now() + Duration::from_secs(300);
-    while records::pending_deliveries(running) > 0 {
+    while records::pending_deliveries(api) > 0 {
         assert!(Instant::now() < until, "deliveries are still pending after five minutes");
         std::thread::sleep(Duration::from_millis(50));
     }
-    Records::read(running)
+    Records::read(api)
 }
 
 fn report(journal: &Journal, receivers: &[Receiver], records: &Records, deployment: &Deployment) -> Report {
@@ -150,6 +156,6 @@ fn report(journal: &Journal, receivers: &[Receiver], records: &Records, deployme
         rooms: records.rooms.len(),
         sessions: records.sessions.len(),
         deliveries: records.deliveries.len(),
-        violations: checks::all(&entries, receivers, records, &deployment.lifetimes()),
+        violations: checks::of_server(&entries, receivers, records, &deployment.lifetimes()),
     }
 }

@@ -6,8 +6,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use test_http_server::{Response, serve};
 
-use crate::server::Deployment;
-
 /// A webhook that a receiver got.
 #[derive(Debug, Clone)]
 pub struct Webhook {
@@ -29,18 +27,18 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts a receiver that refuses this part of all requests.
-    pub fn start(refuses: f64, seed: u64, deployment: &Deployment) -> Self {
+    /// Starts a receiver that refuses this part of all requests. `lifetime` says which server runs.
+    pub fn start(refuses: f64, seed: u64, lifetime: impl Fn() -> Option<u32> + Clone + Send + 'static) -> Self {
         let received: Arc<Mutex<Vec<Webhook>>> = Arc::default();
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
-        let (log, deployment) = (Arc::clone(&received), deployment.clone());
+        let log = Arc::clone(&received);
         let address = serve(move |request, mut stream| {
             let accepted = random.lock().f64() >= refuses;
             let webhook = Webhook {
                 id: request.header("webhook-id").to_owned(),
                 event: serde_json::from_slice(&request.body).unwrap_or_default(),
                 accepted,
-                lifetime: deployment.address().map(|address| address.lifetime),
+                lifetime: lifetime(),
             };
             // Written down before the answer: what the server knows to be delivered is in the log.
             log.lock().push(webhook);

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::api::Api;
-use crate::server::Running;
 
 /// All records of the project.
 pub struct Records {
@@ -19,19 +18,18 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn read(running: &Running) -> Self {
-        let api = Api::new(running.address.clone());
-        let rooms = list(&api, "/v1/rooms", "rooms");
+    pub fn read(api: &Api) -> Self {
+        let rooms = list(api, "/v1/rooms", "rooms");
         let codes = rooms.iter().map(|room| {
             let name = text(room, "name");
-            (name.to_owned(), list(&api, &format!("/v1/rooms/{name}/codes"), "codes"))
+            (name.to_owned(), list(api, &format!("/v1/rooms/{name}/codes"), "codes"))
         });
-        let mut deliveries = list(&api, "/v1/webhook-deliveries", "webhook_deliveries");
+        let mut deliveries = list(api, "/v1/webhook-deliveries", "webhook_deliveries");
         deliveries.reverse();
         Self {
             codes: codes.collect(),
-            templates: list(&api, "/v1/templates", "templates"),
-            sessions: list(&api, "/v1/sessions", "sessions"),
+            templates: list(api, "/v1/templates", "templates"),
+            sessions: list(api, "/v1/sessions", "sessions"),
             deliveries,
             rooms,
         }
@@ -44,15 +42,15 @@ pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 /// The names of the rooms that are open.
-pub fn open_rooms(running: &Running) -> Vec<String> {
-    let rooms = list(&Api::new(running.address.clone()), "/v1/rooms", "rooms");
+pub fn open_rooms(api: &Api) -> Vec<String> {
+    let rooms = list(api, "/v1/rooms", "rooms");
     let open = rooms.iter().filter(|room| text(room, "status") == "open");
     open.map(|room| text(room, "name").to_owned()).collect()
 }
 
 /// How many deliveries are pending; of many, only some are counted.
-pub fn pending_deliveries(running: &Running) -> usize {
-    let page = Api::new(running.address.clone()).get("/v1/webhook-deliveries?status=pending&limit=200");
+pub fn pending_deliveries(api: &Api) -> usize {
+    let page = api.get("/v1/webhook-deliveries?status=pending&limit=200");
     page["webhook_deliveries"].as_array().map_or(0, Vec::len)
 }
 

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
+use crate::api::Api;
+use crate::single::TIMEOUT;
+
 /// Settings of the server: quick retries, no limits, one thread for each kind of work.
 const ENVIRONMENT: [(&str, &str); 6] = [
     ("CONCLAVE_WEBHOOKS__TICK", "100ms"),
@@ -25,9 +28,16 @@ const ENVIRONMENT: [(&str, &str); 6] = [
 pub struct Address {
     /// The number of the start, from 1.
     pub lifetime: u32,
-    pub api: String,
+    pub url: String,
     pub admin: String,
     pub key: String,
+}
+
+impl Address {
+    /// Connections to its API.
+    pub fn api(&self) -> Api {
+        Api::new(&self.url, &self.key, TIMEOUT)
+    }
 }
 
 /// The time from a start's ready line to its kill; the last lifetime has no end.
@@ -87,7 +97,7 @@ impl Deployment {
         let mut lifetimes = self.0.lifetimes.lock();
         lifetimes.push(Lifetime { from: SystemTime::now(), to: None });
         let lifetime = u32::try_from(lifetimes.len()).expect("few starts");
-        let address = Address { lifetime, api: text("api"), admin: text("admin"), key: text("api_key") };
+        let address = Address { lifetime, url: text("api"), admin: text("admin"), key: text("api_key") };
         *self.0.address.write() = Some(address.clone());
         Running { child, address }
     }
@@ -106,6 +116,12 @@ impl Deployment {
     /// The running server.
     pub fn address(&self) -> Option<Address> {
         self.0.address.read().clone()
+    }
+
+    /// The number of the server that runs; `None` while there is none.
+    pub fn lifetime(&self) -> impl Fn() -> Option<u32> + Clone + Send + use<> {
+        let deployment = self.clone();
+        move || deployment.address().map(|address| address.lifetime)
     }
 
     pub fn lifetimes(&self) -> Vec<Lifetime> {

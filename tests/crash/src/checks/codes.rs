@@ -14,7 +14,7 @@ pub fn uses_are_counted_within_the_limit(entries: &[Entry], records: &Records) -
         .filter_map(|code| {
             let exchanges: Vec<_> = entries.iter().filter(|entry| exchanges(entry, text(code, "code"))).collect();
             let acknowledged = exchanges.iter().filter(|entry| entry.acknowledged().is_some()).count() as u64;
-            let unanswered = exchanges.iter().filter(|entry| entry.answer.is_none()).count() as u64;
+            let unanswered = exchanges.iter().filter(|entry| entry.is_unknown()).count() as u64;
             let of_room = records.codes.get(text(code, "room"));
             let Some(record) = of_room.into_iter().flatten().find(|record| record["id"] == code["id"]) else {
                 return Some(format!("the code {} was acknowledged, and does not exist", code["id"]));

@@ -72,6 +72,6 @@ fn uptime(lifetimes: &[Lifetime], from: SystemTime, to: SystemTime) -> Duration 
     lifetimes.iter().map(overlap).sum()
 }
 
-fn instant(value: &Value, field: &str) -> Option<SystemTime> {
+pub fn instant(value: &Value, field: &str) -> Option<SystemTime> {
     value[field].as_str()?.parse::<jiff::Timestamp>().ok().map(SystemTime::from)
 }

@@ -1,6 +1,6 @@
 //! Each check finds what it is there to find.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -8,17 +8,19 @@ use super::{acknowledged, codes, deadlines, events};
 use crate::journal::{Action, Answer, Entry};
 use crate::records::Records;
 use crate::server::Lifetime;
+use crate::service::Attempt;
 
 fn entry(action: Action, key: Option<&str>, answer: Option<Value>) -> Entry {
-    let answer = answer.map(|body| Answer { status: 201, body: body.to_string(), lifetime: 1 });
-    Entry { action, key: key.map(str::to_owned), answer }
+    let answer = answer.map(|body| Answer { status: 201, body: body.to_string() });
+    let now = Instant::now();
+    Entry::new(action, key, Attempt { answer, node: 0, sent: now, ended: now })
 }
 
 fn create(name: &str, answer: Option<Value>) -> Entry {
     entry(Action::CreateRoom { name: name.into() }, Some("k"), answer)
 }
 
-fn records() -> Records {
+pub fn records() -> Records {
     Records { rooms: Vec::new(), templates: Vec::new(), codes: [].into(), sessions: Vec::new(), deliveries: Vec::new() }
 }
 

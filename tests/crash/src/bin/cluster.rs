@@ -1,0 +1,156 @@
+//! `cluster --binary PATH [SCENARIO]...`: lets parts of a cluster fail under load, and prints what it found. Exits non-zero for a
+//! broken promise.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use crash_test::cluster::{ClusterOptions, ClusterReport, Round, Scenario, StandbyCost, measure, run};
+use serde_json::json;
+
+/// The scenario that lets nothing fail, and measures standbys.
+const STANDBY: &str = "standby";
+
+/// Lets nodes, links and databases of a cluster fail while clients work with it, and checks that it kept its promises.
+#[derive(Parser)]
+struct Arguments {
+    /// The program to test.
+    #[arg(long)]
+    binary: PathBuf,
+    /// What fails: kill, kill-standby, pause, cut, postgres, rolling, load; or standby, which measures what a standby costs. All of it by default.
+    scenarios: Vec<String>,
+    /// How often each fails; by default as often as docs/reliability.md says.
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// How many seconds what is stopped or cut stays so, or how long standbys are measured.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// How many clients work with the cluster.
+    #[arg(long, default_value_t = 12)]
+    clients: u32,
+    /// Lets clients call the active node only, as behind a load balancer that follows `/readyz`; nodes pass nothing on.
+    #[arg(long)]
+    active_only: bool,
+    /// Prints times without judging them, which mean nothing on a busy machine or without optimization.
+    #[arg(long)]
+    untimed: bool,
+    /// Decides the choices of a run; random without it.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Prints the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let (scenarios, is_measured) = match chosen(&arguments.scenarios) {
+        Ok(chosen) => chosen,
+        Err(unknown) => {
+            eprintln!("there is no scenario {unknown}: must be one of {}", names().join(", "));
+            return ExitCode::from(2);
+        }
+    };
+    let options = ClusterOptions {
+        binary: arguments.binary,
+        rounds: arguments.rounds,
+        duration: arguments.seconds.map(Duration::from_secs),
+        clients: arguments.clients,
+        passes_on: !arguments.active_only,
+        is_timed: !arguments.untimed,
+        seed: arguments.seed.unwrap_or_else(|| fastrand::u64(..)),
+    };
+    eprintln!("seed {}", options.seed);
+    let costs = if is_measured { measure(&options) } else { Vec::new() };
+    let reports: Vec<_> = scenarios.into_iter().map(|scenario| run_one(scenario, &options)).collect();
+    let over: Vec<_> = costs.iter().flat_map(|cost| cost.violations(options.is_timed)).collect();
+    if arguments.json {
+        let reports: Vec<_> = reports.iter().map(ClusterReport::to_json).collect();
+        let costs: Vec<_> = costs.iter().map(StandbyCost::to_json).collect();
+        println!("{}", json!({"seed": options.seed, "scenarios": reports, "standbys": costs, "violations": over}));
+    } else {
+        print(&reports, &costs, &over);
+    }
+    let kept = over.is_empty() && reports.iter().all(|report| report.violations.is_empty());
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn names() -> Vec<&'static str> {
+    Scenario::ALL.iter().map(|scenario| scenario.name()).chain(["cut", "postgres", STANDBY]).collect()
+}
+
+/// Returns the scenarios that the names stand for, and whether standbys are measured; or the name that is none. `cut` stands for
+/// all whose names begin with it.
+fn chosen(names: &[String]) -> Result<(Vec<Scenario>, bool), &str> {
+    if names.is_empty() {
+        return Ok((Scenario::ALL.into(), true));
+    }
+    let mut scenarios = Vec::new();
+    for name in names.iter().filter(|name| *name != STANDBY) {
+        let is_meant = |scenario: &Scenario| {
+            let is_group = ["cut", "postgres"].contains(&name.as_str());
+            scenario.name() == name || is_group && scenario.name().starts_with(name.as_str())
+        };
+        let found: Vec<_> = Scenario::ALL.into_iter().filter(is_meant).collect();
+        if found.is_empty() {
+            return Err(name);
+        }
+        scenarios.extend(found);
+    }
+    Ok((scenarios, names.iter().any(|name| name == STANDBY)))
+}
+
+fn run_one(scenario: Scenario, options: &ClusterOptions) -> ClusterReport {
+    let began = Instant::now();
+    let name = scenario.name();
+    let rounds = options.rounds.unwrap_or_else(|| scenario.rounds());
+    let report = run(scenario, options, |round: &Round, requests| {
+        let after = round.writes_after.map_or_else(
+            || "no change succeeded".to_owned(),
+            |after| format!("changes after {:.1} s", after.as_secs_f64()),
+        );
+        let (before, now) = round.epochs;
+        let whole = (round.ended - round.began).as_secs_f64();
+        eprintln!(
+            "[{:4} s] {name} {} of {rounds}: {after}, whole after {whole:.1} s, epoch {before} to {now}, {requests} requests",
+            began.elapsed().as_secs(),
+            round.number
+        );
+    });
+    eprintln!("[{:4} s] {name}: {} broken promises", began.elapsed().as_secs(), report.violations.len());
+    report
+}
+
+fn print(reports: &[ClusterReport], costs: &[StandbyCost], over: &[String]) {
+    if !reports.is_empty() {
+        println!(
+            "{:<17} {:>6} {:>8} {:>8} {:>9} {:>7} {:>8} {:>7}",
+            "scenario", "rounds", "median", "longest", "requests", "failed", "p99", "broken"
+        );
+    }
+    for report in reports {
+        println!(
+            "{:<17} {:>6} {:>6.1} s {:>6.1} s {:>9} {:>7} {:>6.2} s {:>7}",
+            report.scenario.name(),
+            report.rounds,
+            report.median().as_secs_f64(),
+            report.longest().as_secs_f64(),
+            report.requests,
+            report.failed,
+            report.slowest.as_secs_f64(),
+            report.violations.len()
+        );
+        report.violations.iter().for_each(|violation| println!("- {violation}"));
+    }
+    for cost in costs {
+        println!(
+            "standby {}: {} sessions, {} KiB, {:.2} % of a core",
+            cost.node,
+            cost.sessions,
+            cost.memory,
+            cost.cpu * 100.0
+        );
+    }
+    over.iter().for_each(|violation| println!("- {violation}"));
+}

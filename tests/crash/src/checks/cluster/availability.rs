@@ -1,0 +1,92 @@
+//! Clients see no more errors than a scenario allows, and not for longer.
+
+use std::time::Duration;
+
+use super::Evidence;
+use crate::cluster::{Round, Tolerance, median};
+use crate::journal::Entry;
+
+/// The time within which 99 of 100 requests are answered while nodes are replaced.
+const P99_LIMIT: Duration = Duration::from_secs(3);
+
+/// No request fails that may not fail. Without a fault that is any; during one, the nodes that it is for may fail, and all do if none
+/// passes requests on.
+pub fn requests_succeed(evidence: &Evidence) -> Vec<String> {
+    let failed = evidence.entries.iter().filter(|entry| entry.has_failed() && !is_allowed(entry, evidence));
+    failed.map(|entry| describe(entry, evidence)).collect()
+}
+
+fn is_allowed(entry: &Entry, evidence: &Evidence) -> bool {
+    let tolerance = if evidence.passes_on { evidence.scenario.tolerance() } else { Tolerance::Anything };
+    let is_allowed = |round: &Round| {
+        let is_tolerated = match tolerance {
+            Tolerance::Nothing => false,
+            Tolerance::Unrepeatable => !entry.is_repeatable(),
+            Tolerance::Anything => true,
+        };
+        is_tolerated || round.failed.contains(&entry.node)
+    };
+    evidence.rounds.iter().filter(|round| round.overlaps(entry.sent, entry.ended)).any(is_allowed)
+}
+
+fn describe(entry: &Entry, evidence: &Evidence) -> String {
+    let round = evidence.rounds.iter().find(|round| round.overlaps(entry.sent, entry.ended));
+    let when = round.map_or_else(
+        || "without a fault".to_owned(),
+        |round| {
+            let after = entry.sent.saturating_duration_since(round.began).as_secs_f64();
+            format!("{after:.1} s after the beginning of round {}", round.number)
+        },
+    );
+    let answer = entry
+        .answer
+        .as_ref()
+        .map_or_else(|| "not answered".to_owned(), |answer| format!("{}: {}", answer.status, answer.body));
+    let took = (entry.ended - entry.sent).as_secs_f64();
+    format!("{:?}, sent to node {} {when}, was after {took:.1} s {answer}", entry.action, entry.node)
+}
+
+/// A room whose creation was acknowledged is found by every node.
+pub fn reads_find_what_was_written(evidence: &Evidence) -> Vec<String> {
+    let missed = evidence.entries.iter().filter(|entry| entry.is_read_that_missed());
+    missed.map(|entry| describe(entry, evidence)).collect()
+}
+
+/// Changes succeed again within the limits of the scenario.
+pub fn changes_return_in_time(evidence: &Evidence) -> Vec<String> {
+    let mut violations: Vec<_> = evidence
+        .rounds
+        .iter()
+        .filter(|round| round.writes_after.is_none())
+        .map(|round| format!("no change succeeded after the fault of round {}", round.number))
+        .collect();
+    let Some(limit) = evidence.scenario.limit().filter(|_| evidence.is_timed) else { return violations };
+    let mut times: Vec<_> = evidence.rounds.iter().filter_map(|round| round.writes_after).collect();
+    times.sort_unstable();
+    let late = evidence.rounds.iter().filter(|round| round.writes_after.is_some_and(|after| after >= limit.longest));
+    violations.extend(late.map(|round| {
+        format!("changes succeeded only after {:?} in round {}", round.writes_after.unwrap_or_default(), round.number)
+    }));
+    let half = median(&times);
+    if half >= limit.median {
+        violations.push(format!("the median until changes succeeded is {half:?}"));
+    }
+    violations
+}
+
+/// While nodes are replaced, 99 of 100 requests are answered in time.
+pub fn replacements_are_hardly_noticed(evidence: &Evidence) -> Vec<String> {
+    let p99 = p99(evidence);
+    let is_judged = evidence.is_timed && evidence.passes_on;
+    let is_slow = is_judged && evidence.scenario.tolerance() == Tolerance::Nothing && p99 >= P99_LIMIT;
+    is_slow.then(|| format!("the p99 of all requests during the rounds is {p99:?}")).into_iter().collect()
+}
+
+/// The time within which 99 of 100 requests were answered that were sent or answered during a round.
+pub fn p99(evidence: &Evidence) -> Duration {
+    let during = |entry: &&Entry| evidence.rounds.iter().any(|round| round.overlaps(entry.sent, entry.ended));
+    let requests = evidence.entries.iter().filter(|entry| entry.action.is_request());
+    let mut times: Vec<_> = requests.filter(during).map(|entry| entry.ended - entry.sent).collect();
+    times.sort_unstable();
+    times.get(times.len() * 99 / 100).copied().unwrap_or_default()
+}

@@ -1,0 +1,203 @@
+//! A node: a process that is started again when it ends, and its links.
+
+use std::net::SocketAddr;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::process::Signal;
+use serde_json::Value;
+use test_postgres::Proxy;
+
+use super::process::{Addresses, Launch, Process};
+
+/// How long after its end a process is started again.
+const RESTART_AFTER: Duration = Duration::from_millis(500);
+/// How long a node may take to say what it is.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Where nothing listens: a link leads there while its node does not run.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+
+/// The connections of a node, each through a proxy.
+pub struct Links {
+    /// To the servers of PostgreSQL.
+    pub database: Vec<Proxy>,
+    /// From other nodes.
+    pub nodes: Proxy,
+    /// To LiveKit.
+    pub livekit: Proxy,
+    /// From LiveKit.
+    pub webhooks: Proxy,
+}
+
+/// A node.
+pub struct Node {
+    pub number: usize,
+    pub links: Links,
+    launch: Launch,
+    /// The url of the database, with `NAME` in place of the name that the node's sessions have.
+    database: String,
+    /// Whether clients may call it before it is known to be ready.
+    is_always_called: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    process: Option<Process>,
+    starts: u32,
+    addresses: Option<Addresses>,
+    /// Whether a load balancer has noticed that it does not answer.
+    is_avoided: bool,
+    /// When it is started again.
+    restart: Option<Instant>,
+    /// How its processes have ended.
+    exits: Vec<ExitStatus>,
+}
+
+/// What a node says of the lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub status: String,
+    /// Of the active node only.
+    pub epoch: Option<i64>,
+}
+
+impl Links {
+    pub fn start(database: Vec<Proxy>, livekit: SocketAddr) -> Self {
+        let [nodes, livekit, webhooks] = [NOWHERE, livekit, NOWHERE].map(Proxy::start);
+        Self { database, nodes, livekit, webhooks }
+    }
+}
+
+impl Node {
+    pub fn new(number: usize, links: Links, launch: Launch, database: String, is_always_called: bool) -> Self {
+        Self { number, links, launch, database, is_always_called, state: Mutex::default() }
+    }
+
+    pub fn start(&self) {
+        self.start_process(&mut self.state.lock());
+    }
+
+    fn start_process(&self, state: &mut State) {
+        state.starts += 1;
+        state.restart = None;
+        state.process = Some(self.launch.start(state.starts, &self.url(state.starts)));
+    }
+
+    /// The url of the database, by which the sessions of each process have a name of their own.
+    fn url(&self, start: u32) -> String {
+        self.database.replace("NAME", &session_name(self.number, start))
+    }
+
+    /// The name of the sessions that the running process has.
+    pub fn session_name(&self) -> String {
+        session_name(self.number, self.state.lock().starts)
+    }
+
+    /// Runs a command of the program beside the node.
+    pub fn command(&self, arguments: &[&str]) -> String {
+        self.launch.command(arguments, &self.database.replace("NAME", "command"))
+    }
+
+    /// Notes what has become of the process, and starts it again if it has ended.
+    pub fn supervise(&self) {
+        let state = &mut *self.state.lock();
+        if let Some(process) = &mut state.process {
+            if let Some(status) = process.ended() {
+                self.note_end(state, status);
+            } else if state.addresses.is_none() {
+                state.addresses = process.addresses();
+                if let Some(Addresses { api, .. }) = state.addresses {
+                    state.is_avoided = !self.is_always_called;
+                    self.links.nodes.lead_to(api);
+                    self.links.webhooks.lead_to(api);
+                }
+            }
+        }
+        if state.restart.is_some_and(|at| at <= Instant::now()) {
+            self.start_process(state);
+        }
+    }
+
+    fn note_end(&self, state: &mut State, status: ExitStatus) {
+        state.exits.push(status);
+        state.restart = Some(Instant::now() + RESTART_AFTER);
+        (state.process, state.addresses) = (None, None);
+        self.links.nodes.lead_to(NOWHERE);
+        self.links.webhooks.lead_to(NOWHERE);
+    }
+
+    /// Kills the process as `kill -9` does.
+    pub fn kill(&self) {
+        let mut state = self.state.lock();
+        let status = state.process.as_mut().expect("a running process").kill();
+        self.note_end(&mut state, status);
+    }
+
+    /// Ends the process for good.
+    pub fn stop(&self) {
+        let mut state = self.state.lock();
+        let ended = state.process.take().map(|process| (process.signal(Signal::TERM), process));
+        if let Some((_, mut process)) = ended {
+            while process.ended().is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        (state.addresses, state.restart) = (None, None);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let state = self.state.lock();
+        state.process.as_ref().expect("a running process").signal(signal).expect("a signal that arrives");
+    }
+
+    /// Lets clients avoid the node until it has started again.
+    pub fn avoid(&self) {
+        self.state.lock().is_avoided = true;
+    }
+
+    /// Lets clients avoid the node unless it is ready.
+    pub fn follow_readiness(&self) {
+        let Some(Addresses { admin, .. }) = self.addresses() else { return };
+        let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
+        let is_ready = agent.get(format!("http://{admin}/readyz")).call().is_ok();
+        self.state.lock().is_avoided = !is_ready;
+    }
+
+    /// Where clients reach it, unless they avoid it.
+    pub fn url_for_clients(&self) -> Option<String> {
+        let state = self.state.lock();
+        let addresses = state.addresses.filter(|_| !state.is_avoided)?;
+        Some(format!("http://{}", addresses.api))
+    }
+
+    pub fn addresses(&self) -> Option<Addresses> {
+        self.state.lock().addresses
+    }
+
+    pub fn process_id(&self) -> Option<u32> {
+        self.state.lock().process.as_ref().map(Process::id)
+    }
+
+    pub fn exits(&self) -> Vec<ExitStatus> {
+        self.state.lock().exits.clone()
+    }
+
+    /// What the process has logged.
+    pub fn log(&self) -> String {
+        self.state.lock().process.as_ref().map(Process::log).unwrap_or_default()
+    }
+
+    /// What it says of the lease; `None` if it does not answer.
+    pub fn lease(&self) -> Option<Lease> {
+        let admin = self.addresses()?.admin;
+        let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().into();
+        let said: Value = agent.get(format!("http://{admin}/debug/lease")).call().ok()?.body_mut().read_json().ok()?;
+        Some(Lease { status: said["status"].as_str()?.to_owned(), epoch: said["epoch"].as_i64() })
+    }
+}
+
+fn session_name(node: usize, start: u32) -> String {
+    format!("node-{node}-{start}")
+}

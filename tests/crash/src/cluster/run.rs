@@ -1,0 +1,202 @@
+//! A run: rounds of one scenario while clients work, and the checks at its end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::balancer::Balancer;
+use super::installation::{Installation, NODES};
+use super::late::LateRequest;
+use super::phases::Phases;
+use super::report::ClusterReport;
+use super::round::Round;
+use super::scenario::Scenario;
+use super::{ClusterOptions, audit, faults, load};
+use crate::checks::cluster::Evidence;
+use crate::clients::Client;
+use crate::journal::Journal;
+use crate::receivers::Receiver;
+use crate::records::Records;
+use crate::{checks, settle};
+
+/// How many more requests are acknowledged before each fault.
+const LEAST_ACKNOWLEDGED: usize = 60;
+/// How long clients work before a fault, at least and at most.
+const UPTIME: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(1_500));
+/// How long all is waited for that has to come.
+const WAIT_LIMIT: Duration = Duration::from_secs(120);
+/// The interval at which it is looked for.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// What the faults need of a run.
+pub struct Run<'a> {
+    pub installation: &'a Installation,
+    pub journal: &'a Journal,
+    pub phases: &'a Phases,
+    /// How long what is stopped or cut stays so.
+    pub duration: Duration,
+    /// The number of entries in the journal when the round began.
+    pub entries_of_round: usize,
+}
+
+/// Runs the rounds of a scenario. `progress` is called after each.
+///
+/// # Panics
+/// The nodes do not become one active node and standbys, or something does not come to rest.
+pub fn run(scenario: Scenario, options: &ClusterOptions, mut progress: impl FnMut(&Round, usize)) -> ClusterReport {
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    let is_replicated = scenario == Scenario::PostgresPromote;
+    let installation = Installation::start(options, is_replicated, |database| {
+        audit::begin(database);
+        if scenario == Scenario::Load {
+            load::fill(database);
+        }
+    });
+    installation.connect_livekit(random.u64(..));
+    let (journal, phases) = (Arc::new(Journal::default()), Phases::default());
+    phases.begin();
+    let receivers = receivers(&installation, &phases, &mut random);
+    let stop = Arc::new(AtomicBool::new(false));
+    let clients = clients(&installation, options.clients, &journal, &stop, &mut random);
+    let (mut rounds, mut late, mut exits) = (Vec::new(), Vec::new(), vec![0; NODES]);
+    for number in 1..=options.rounds.unwrap_or_else(|| scenario.rounds()) {
+        work(&journal, &mut random);
+        let before = journal.len();
+        let mut round = perform(scenario, options, (&installation, &journal, &phases), number, &mut late);
+        let all: Vec<_> = installation.nodes.iter().map(|node| node.exits().len()).collect();
+        round.exits = all.iter().zip(&exits).map(|(all, before)| all - before).collect();
+        exits = all;
+        progress(&round, journal.len() - before);
+        rounds.push(round);
+    }
+    work(&journal, &mut random);
+    stop.store(true, Ordering::SeqCst);
+    clients.into_iter().for_each(|client| client.join().expect("a client that does not panic"));
+    let connected = installation.livekit.connected();
+    wait_for(|| installation.livekit.webhook_outcomes().pending == 0, "LiveKit's webhooks");
+    let ending = SystemTime::now();
+    let lost_load = lost_load(scenario, &installation);
+    let records = settle(&installation.active_api());
+    phases.end();
+    let evidence = Evidence {
+        scenario,
+        passes_on: options.passes_on,
+        is_timed: options.is_timed,
+        entries: journal.entries(),
+        rounds,
+        late,
+        connected,
+        webhooks: installation.livekit.webhook_outcomes(),
+        writers: audit::writers(&installation.postgres),
+        marked_twice: audit::marked_twice(&installation.postgres),
+        ending,
+    };
+    let mut violations = checks::of_cluster(&evidence, &receivers, &records, &phases.all());
+    violations.extend(lost_load);
+    report(&evidence, &receivers, &records, violations)
+}
+
+fn receivers(installation: &Installation, phases: &Phases, random: &mut fastrand::Rng) -> Vec<Receiver> {
+    let api = installation.active_api();
+    let start = |refuses| {
+        let phases = phases.clone();
+        let receiver = Receiver::start(refuses, random.u64(..), move || phases.current());
+        api.create_endpoint(&receiver.url);
+        receiver
+    };
+    // One accepts everything, in order; one refuses some requests, which are then repeated.
+    [0.0, 0.1].map(start).into()
+}
+
+fn clients(
+    installation: &Installation,
+    count: u32,
+    journal: &Arc<Journal>,
+    stop: &Arc<AtomicBool>,
+    random: &mut fastrand::Rng,
+) -> Vec<JoinHandle<()>> {
+    let spawn = |number| {
+        let service = Balancer::new(&installation.nodes, &installation.livekit, &installation.key, random.u64(..));
+        Client::spawn(number, random.u64(..), service, journal, stop)
+    };
+    (0..count).map(spawn).collect()
+}
+
+/// Lets the clients work for a while.
+fn work(journal: &Journal, random: &mut fastrand::Rng) {
+    let acknowledged = journal.acknowledged();
+    let (shortest, longest) = UPTIME;
+    thread::sleep(shortest + (longest - shortest).mul_f64(random.f64()));
+    wait_for(|| journal.acknowledged() >= acknowledged + LEAST_ACKNOWLEDGED, "acknowledged requests");
+}
+
+fn wait_for(holds: impl Fn() -> bool, what: &str) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < WAIT_LIMIT, "{what} are still missing after {} s", WAIT_LIMIT.as_secs());
+        thread::sleep(INTERVAL);
+    }
+}
+
+/// Makes one fault and waits until the cluster is whole again.
+fn perform(
+    scenario: Scenario,
+    options: &ClusterOptions,
+    (installation, journal, phases): (&Installation, &Journal, &Phases),
+    number: u32,
+    late: &mut Vec<LateRequest>,
+) -> Round {
+    let (active, before) = installation.settle();
+    let duration = options.duration.unwrap_or_else(|| scenario.duration());
+    let run = Run { installation, journal, phases, duration, entries_of_round: journal.len() };
+    let began = Instant::now();
+    phases.end();
+    let fault = faults::make(scenario, &run, active, number);
+    let (_, after) = installation.settle();
+    let ended = Instant::now();
+    phases.begin();
+    late.extend(fault.late);
+    Round {
+        number,
+        failed: fault.failed,
+        began,
+        ended,
+        writes_after: fault.writes_after,
+        epochs: (before, after),
+        exits: Vec::new(),
+        violations: fault.violations,
+    }
+}
+
+/// The rooms of other projects that are not open any more.
+fn lost_load(scenario: Scenario, installation: &Installation) -> Option<String> {
+    if scenario != Scenario::Load {
+        return None;
+    }
+    let open = load::open_rooms(&installation.postgres);
+    (open != load::rooms()).then(|| format!("{open} of {} rooms are open", load::rooms()))
+}
+
+fn report(evidence: &Evidence, receivers: &[Receiver], records: &Records, violations: Vec<String>) -> ClusterReport {
+    let acknowledged = evidence.entries.iter().filter(|entry| entry.acknowledged().is_some()).count();
+    let mut times: Vec<_> = evidence.rounds.iter().filter_map(|round| round.writes_after).collect();
+    times.sort_unstable();
+    ClusterReport {
+        scenario: evidence.scenario,
+        rounds: evidence.rounds.len(),
+        times,
+        requests: evidence.entries.len(),
+        acknowledged,
+        failed: evidence.entries.iter().filter(|entry| entry.has_failed()).count(),
+        slowest: checks::cluster::p99(evidence),
+        rooms: records.rooms.len(),
+        sessions: records.sessions.len(),
+        deliveries: records.deliveries.len(),
+        posts: receivers.iter().map(|receiver| receiver.received().len()).sum(),
+        livekit_webhooks: evidence.webhooks.accepted,
+        repeated_livekit_webhooks: evidence.webhooks.repeated,
+        epochs: evidence.rounds.last().map_or(0, |round| round.epochs.1),
+        violations,
+    }
+}
