@@ -26,6 +26,9 @@ pub struct StoreSetup {
     pub epoch: Option<i64>,
 }
 
+/// The data directory unless `--data` names another one.
+pub const DEFAULT_DATA: &str = "./conclave-data";
+
 /// The name of the database file in a data directory.
 pub const DATABASE_FILE: &str = "conclave.db";
 

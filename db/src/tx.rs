@@ -72,6 +72,9 @@ impl RoomCounts {
     }
 }
 
+/// The event that tests a webhook endpoint. It is none of a room, and only that endpoint has it.
+pub(crate) const TEST_EVENT: &str = "webhook.test";
+
 const INSERT_EVENT: &str =
     "INSERT INTO events (project_id, room, type, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
 const ACTIVE_ENDPOINTS: &str = "SELECT id, url FROM webhook_endpoints WHERE project_id = ?1 AND active = 1 ORDER BY id";
@@ -111,9 +114,9 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Emits the event `webhook.test`, which only one active webhook endpoint has.
+    /// Emits [`TEST_EVENT`] for an active webhook endpoint.
     pub(crate) fn emit_test(&mut self, project: &ProjectId, endpoint: EndpointId) {
-        let event_type = "webhook.test";
+        let event_type = TEST_EVENT;
         let payload = serde_json::json!({"type": event_type, "project_id": project, "occurred_at": self.now});
         self.emitted.push(EmittedEvent {
             project: project.clone(),

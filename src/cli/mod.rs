@@ -3,17 +3,23 @@
 //! An invalid option or setting exits with 2, a failed operation with 1. Commands open the database file themselves, also
 //! while a server is using it; they take turns with it to write.
 
+mod admin_client;
 mod backup;
 mod check;
+mod follower;
+mod forwarder;
 mod generate;
 mod import;
+mod json_client;
 mod keys;
+mod listen;
 mod logging;
 mod output;
 mod projects;
 mod rotate;
 mod store;
 mod table;
+mod trigger;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,11 +28,15 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use admin_client::ServerArgs;
 pub use keys::KeyCommand;
+pub use listen::{EventFormat, ListenArgs};
 pub use output::OutputFormat;
 pub use projects::{EnvironmentArg, ProjectArgs, ProjectCommand};
+pub use trigger::TriggerArgs;
 
 use crate::config::{ConfigError, LoadedConfig, Mode, Sources};
+use crate::data_dir::DEFAULT_DATA;
 use crate::error::CliError;
 use crate::{http, server};
 
@@ -38,7 +48,7 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Data directory: database, keys and recordings.
-    #[arg(long, global = true, value_name = "DIR", default_value = "./conclave-data")]
+    #[arg(long, global = true, value_name = "DIR", default_value = DEFAULT_DATA)]
     pub data: PathBuf,
     /// What to do.
     #[command(subcommand)]
@@ -58,6 +68,10 @@ pub enum Command {
     /// Manage API keys.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Print the events of a project as they happen, and post them to a receiver on this machine.
+    Listen(ListenArgs),
+    /// Make an event happen in a room with simulated participants, or send an example of it.
+    Trigger(TriggerArgs),
     /// Print the OpenAPI description.
     Openapi,
     /// Check the configuration, the database, the encryption key and the media plane.
@@ -131,6 +145,8 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
         Command::Project(command) => projects::run(command, &config()?, &data),
         Command::Key(command) => keys::run(command, &config()?, &data),
+        Command::Listen(args) => listen::run(&args, &config()?, &data),
+        Command::Trigger(args) => trigger::run(&args, &config()?, &data),
         Command::Check(format) => check::run(sources().load_with_origins(), &data, format),
         Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
         Command::Backup { file: to } => backup::run(to, &config()?, &data),

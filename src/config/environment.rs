@@ -12,6 +12,8 @@ use super::ConfigError;
 
 /// Prefix of the variables that are settings.
 const PREFIX: &str = "CONCLAVE_";
+/// Variables with the prefix that are for clients of the API: the SDKs' examples and `conclave trigger`.
+const OF_CLIENTS: [&str; 3] = ["CONCLAVE_URL", "CONCLAVE_KEY", "CONCLAVE_WEBHOOK_SECRET"];
 
 /// The settings found in the environment, and the variable that each of them came from.
 #[derive(Debug, Default)]
@@ -23,7 +25,7 @@ pub(super) struct EnvironmentLayer {
 }
 
 impl EnvironmentLayer {
-    /// Parses variables according to `schema`, the defaults. Variables without the prefix are ignored.
+    /// Parses variables according to `schema`, the defaults. Variables without the prefix are ignored, as are those of clients.
     ///
     /// # Errors
     /// A variable with the prefix names no setting.
@@ -32,7 +34,7 @@ impl EnvironmentLayer {
         schema: &Dict,
     ) -> Result<Self, ConfigError> {
         let mut layer = Self::default();
-        for (name, text) in variables {
+        for (name, text) in variables.into_iter().filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str())) {
             if let Some(rest) = name.strip_prefix(PREFIX) {
                 layer.set(name, &rest.to_ascii_lowercase(), text, schema)?;
             }

@@ -150,6 +150,9 @@ fn an_unknown_conclave_variable_is_an_error_and_other_variables_are_ignored() {
     }
     assert!(message(from_environment(&[("CONCLAVE_HTTP__LISTN", "x")])).contains("LISTEN"));
     assert!(from_environment(&[("HTTP__LISTN", "x"), ("XCONCLAVE_A", "y"), ("HOME", "/")]).is_ok());
+    for variable in ["CONCLAVE_URL", "CONCLAVE_KEY", "CONCLAVE_WEBHOOK_SECRET"] {
+        assert!(from_environment(&[(variable, "of a client")]).is_ok());
+    }
 }
 
 #[test]

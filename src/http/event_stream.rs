@@ -9,6 +9,7 @@ use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::{ErrorCode, Problem};
 use futures_util::{Stream, StreamExt, stream};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::client_stream::Handling;
@@ -25,7 +26,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 /// Returns the response with a stream of events. A comment opens it, so that a client knows from when on it sees everything. While it
 /// is open, it is one of [`MOST_STREAMS`], and may be silent for any time.
 pub fn open(state: &AppState, request: &HttpRequest, events: impl Stream<Item = String> + 'static) -> HttpResponse {
-    let Ok(place) = Arc::clone(&state.admin.event_streams).try_acquire_owned() else { return too_many(state) };
+    let Some(place) = place(state) else { return too_many(state) };
     let held = (place, Handling::begin(request));
     let opening = stream::once(async { Bytes::from_static(b": watching\n\n") });
     let kept_alive = stream::unfold((Box::pin(events), held), async |(mut events, held)| {
@@ -39,8 +40,13 @@ pub fn open(state: &AppState, request: &HttpRequest, events: impl Stream<Item = 
     HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-store")).streaming(body)
 }
 
+/// Takes one of the [`MOST_STREAMS`] places; `None` if there is none left.
+pub fn place(state: &AppState) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(&state.admin.event_streams).try_acquire_owned().ok()
+}
+
 /// Refuses a stream beyond [`MOST_STREAMS`]. Its connection is closed: kept, it would take the place of another one.
-fn too_many(state: &AppState) -> HttpResponse {
+pub fn too_many(state: &AppState) -> HttpResponse {
     state.metrics.requests_refused.with_label_values(&["event_streams"]).inc();
     let message = format!("{MOST_STREAMS} streams of events are open, as many as may be");
     let problem = Problem::new(ErrorCode::RateLimited, message).after(STREAM_WAIT);

@@ -21,6 +21,7 @@ pub mod client_stream;
 pub mod connections;
 pub mod console;
 pub mod context;
+pub mod derived_keys;
 pub mod description;
 pub mod egress_address;
 pub mod endpoint;

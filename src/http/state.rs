@@ -17,6 +17,7 @@ use super::admin_token::AdminToken;
 use super::admission::Admission;
 use super::console::access::ConsoleAccess;
 use super::console::history::History;
+use super::derived_keys::DerivedKeys;
 use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
 use super::lease::LeaseView;
@@ -40,6 +41,8 @@ pub struct AppState {
     pub media: Arc<dyn MediaPlane>,
     /// Mints and checks room tokens.
     pub signer: Arc<TokenSigner>,
+    /// Sign what else this server vouches for.
+    pub keys: DerivedKeys,
     /// The websocket url that tokens carry.
     pub media_url: Arc<str>,
     /// The injected clock.

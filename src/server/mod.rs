@@ -4,6 +4,7 @@
 //! final while their participants are connected, listeners, so that no new request arrives, actors, which finish their work, and
 //! store, lease.
 
+mod address_file;
 mod clock_watch;
 mod descriptors;
 mod dev;
@@ -32,6 +33,8 @@ use serde::Serialize;
 use crate::config::{Config, Mode, SettingOrigins};
 use crate::data_dir::DirectoryLock;
 use crate::error::CliError;
+use address_file::AddressFile;
+pub use address_file::ServerAddresses;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 pub(crate) use egress::dialler;
@@ -79,6 +82,8 @@ pub struct Server {
     store: Store,
     /// The lease of the database, where servers share one.
     lease: Option<Lease>,
+    /// Removed before the data directory is free.
+    _address_file: AddressFile,
     /// Lock of the data directory. Released last.
     _lock: DirectoryLock,
 }

@@ -2,13 +2,14 @@
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use conclave_model::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Server, ServerOptions, StartingServer, descriptors};
 use crate::config::{LoadedConfig, Mode};
+use crate::data_dir::DEFAULT_DATA;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
@@ -18,6 +19,7 @@ use crate::runtime::run_in_system;
 /// The server could not start, or could not go on.
 pub fn run(mode: Mode, LoadedConfig { config, origins }: LoadedConfig, data: PathBuf) -> Result<(), CliError> {
     descriptors::raise_limit();
+    let shown = data.clone();
     let options = ServerOptions { config, origins, mode, data, clock: Clock::system() };
     run_in_system(async {
         let no_signals = |error: std::io::Error| CliError::failed(format!("signals cannot be received: {error}"));
@@ -37,6 +39,9 @@ pub fn run(mode: Mode, LoadedConfig { config, origins }: LoadedConfig, data: Pat
         print_ready_line(&server);
         if std::io::stderr().is_terminal() {
             eprint!("{}", pages(&server.admin, server.call_page.as_deref()));
+            if mode == Mode::Dev {
+                eprint!("{}", next_steps(&shown));
+            }
         } else if let Some(page) = &server.call_page {
             log::info!("calls can be joined at {page}");
         }
@@ -70,9 +75,24 @@ fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
     format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
 }
 
+/// Returns what a developer may try next, at another terminal.
+fn next_steps(data: &Path) -> String {
+    let data = if data == Path::new(DEFAULT_DATA) { String::new() } else { format!("--data {} ", data.display()) };
+    let listen = format!("conclave {data}listen --forward http://localhost:3000/hooks");
+    format!("Try next:\n  {listen}\n  conclave {data}trigger participant.joined\n\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_developer_learns_what_to_try_next() {
+        let steps = next_steps(Path::new(DEFAULT_DATA));
+        assert!(steps.contains("  conclave listen --forward http://localhost:3000/hooks\n"), "{steps}");
+        assert!(steps.contains("  conclave trigger participant.joined\n"), "{steps}");
+        assert!(next_steps(Path::new("/tmp/a")).contains("conclave --data /tmp/a trigger "));
+    }
 
     #[test]
     fn a_person_at_a_terminal_learns_what_to_open() {

@@ -16,6 +16,7 @@ use conclave_model::{Clock, LeaseCheck};
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
+use super::address_file::{AddressFile, ServerAddresses};
 use super::listeners::{self, BoundListeners};
 use super::media::{self, PlaneSetup};
 use super::plane::{self, Plane};
@@ -25,6 +26,7 @@ use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
 use crate::http::console::history::History;
+use crate::http::derived_keys::DerivedKeys;
 use crate::http::event_stream::MOST_STREAMS;
 use crate::http::lease::{LeaseView, explain};
 use crate::http::metrics::Metrics;
@@ -138,6 +140,7 @@ impl StartingServer {
         let store = data_dir::open_store(&config, &data, setup)?;
         key_files::remove().await;
         let dev = dev::prepare(mode, &store).await?;
+        let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = plane::client_url(&config, &urls);
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
@@ -175,6 +178,7 @@ impl StartingServer {
             lease: view,
             media,
             signer,
+            keys,
             media_url: media_url.as_str().into(),
             plans,
             billing: parts::billing(&config, &clock),
@@ -212,6 +216,9 @@ impl StartingServer {
         let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
         let listeners = listeners::serve(bound.sockets, &listeners::ACTIVE, &state, (&config, &metrics), acceptor)?;
         tls.iter_mut().for_each(Tls::start_renewal);
+        let addresses = ServerAddresses::new(&urls.http, admin, dev.as_ref().map(|dev| &dev.project_id));
+        let address_file = AddressFile::write(&data, &addresses);
+        let address_file = address_file.map_err(|error| CliError::data_dir(&data, format!("server.json: {error}")))?;
         let call_page = config.http.call_page.then(|| format!("{}/call", urls.http));
         Ok(Server {
             api,
@@ -227,6 +234,7 @@ impl StartingServer {
             tree,
             store,
             lease,
+            _address_file: address_file,
             _lock: lock,
         })
     }

@@ -24,6 +24,7 @@ mod livekit;
 mod metrics;
 mod model;
 mod operations;
+mod project_events;
 mod reference;
 mod scenarios;
 mod signalling;

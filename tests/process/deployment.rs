@@ -31,6 +31,7 @@ pub struct Running {
     pub api: String,
     pub admin: String,
     pub key: String,
+    pub project: String,
 }
 
 impl Deployment {
@@ -107,6 +108,14 @@ impl Deployment {
         std::fs::read_to_string(self.log_file()).unwrap()
     }
 
+    /// A command beside the server, with the same data directory and settings.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
+        command.arg("--data").arg(self.data()).args(arguments).current_dir(self.dir.path()).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value))).envs(self.url());
+        command
+    }
+
     fn log_file(&self) -> PathBuf {
         self.dir.path().join("stderr")
     }
@@ -170,7 +179,8 @@ impl Starting {
         assert_eq!(ready["ready"], true);
         let text = |field: &str| ready[field].as_str().unwrap().to_owned();
         let child = self.child.take().unwrap();
-        Running { child, stdout: Some(stdout), api: text("api"), admin: text("admin"), key: text("api_key") }
+        let [api, admin, key, project] = ["api", "admin", "api_key", "project_id"].map(text);
+        Running { child, stdout: Some(stdout), api, admin, key, project }
     }
 }
 

@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, mpsc};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::Value;
 use sha2::Sha256;
@@ -82,5 +84,14 @@ impl Received {
         mac.update(&self.body);
         let hex = hex::encode(mac.finalize().into_bytes());
         self.header("x-svc-signature") == format!("sha256={hex}")
+    }
+
+    /// The Standard Webhooks signature as that standard defines it.
+    pub fn standard_signature(&self, secret: &str) -> String {
+        let key = STANDARD.decode(secret.trim_start_matches("whsec_")).unwrap();
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+        mac.update(format!("{}.{}.", self.header("webhook-id"), self.header("webhook-timestamp")).as_bytes());
+        mac.update(&self.body);
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     }
 }

@@ -12,8 +12,8 @@ use crate::query_builder::QueryBuilder;
 use crate::sql::Sql;
 use crate::values::Value;
 use crate::{
-    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, ingresses, projects,
-    role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
+    DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, events, ingresses,
+    projects, role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
 };
 
 /// A filter of a list: how it is set, and what the plan must contain when it is.
@@ -184,13 +184,14 @@ fn ingresses_are_searched_by_every_pair_of_filters() {
 }
 
 #[test]
-fn counts_over_all_projects_read_what_is_live_only() {
+fn queries_besides_lists_read_what_they_are_about_only() {
     with_schema(|sql, _| {
         for (query, index) in [
             (projects::SELECT_NEWEST, "projects_newest"),
             (projects::COUNT_PARTICIPANTS, "sessions_open_"),
             (projects::COUNT_EGRESSES, "egresses_"),
             (webhook_endpoints::SELECT_FAILING, "webhook_deliveries_retries"),
+            (events::SELECT_AFTER, "events_of_project"),
         ] {
             let args = vec![Value::Null; query.matches('?').count()];
             let steps: Vec<String> =

@@ -5,6 +5,7 @@ pub mod debug;
 mod docs;
 mod health;
 mod metrics;
+mod project_events;
 mod sandbox;
 mod standby;
 mod viewer;
@@ -43,6 +44,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     // Programs come before the console, whose many paths would be tried first.
     let programs = guarded(state.admin.token.clone()).guard(fn_guard(is_of_a_program)).configure(|config| {
         debug::configure(config, state);
+        project_events::configure(config, state);
         metrics::configure(config, state);
         if let Some(plane) = &state.planes.sandbox {
             sandbox::configure(config, plane, &state.checks.bodies);

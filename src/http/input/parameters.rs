@@ -87,6 +87,10 @@ impl<'de> Deserializer<'de> for Value<'_> {
         visitor.visit_bool(self.parse("one of true, false")?)
     }
 
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        visitor.visit_u32(self.parse(format_args!("an integer from 0 to {}", u32::MAX))?)
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -98,7 +102,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        i8 i16 i32 i64 i128 u8 u16 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct identifier ignored_any
     }
 }

@@ -1,0 +1,108 @@
+//! Requests of commands to the admin listener of a running server, on this machine or elsewhere.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use conclave_model::{ProjectId, Secret};
+use conclave_outbound::http::Method;
+use conclave_outbound::resolver::parse_url;
+use serde_json::Value;
+
+use super::json_client::{CallError, JsonClient};
+use super::projects::parse_project_id;
+use crate::config::Config;
+use crate::error::CliError;
+use crate::server::ServerAddresses;
+
+/// The server and the project that a command is about.
+#[derive(Debug, Args)]
+pub struct ServerArgs {
+    /// URL of the admin listener, whose token is `admin.token` [default: that of the server that uses the data directory].
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// The project's id, `prj_…` [default: the project of `conclave dev`].
+    #[arg(long, value_name = "ID")]
+    pub project: Option<String>,
+}
+
+/// Where a server is.
+#[derive(Debug)]
+enum Place {
+    Url(String),
+    /// Uses this data directory. Its address may be another one after each start.
+    DataDir(PathBuf),
+}
+
+/// A client of an admin listener.
+#[derive(Debug)]
+pub(super) struct AdminClient {
+    client: JsonClient,
+    place: Place,
+    token: Option<Secret>,
+    project: Option<ProjectId>,
+}
+
+impl AdminClient {
+    pub(super) fn new(args: &ServerArgs, config: &Config, data: &Path) -> Result<Self, CliError> {
+        let place = match &args.server {
+            Some(url) => Place::Url(checked_url("--server", url)?),
+            None => Place::DataDir(data.to_owned()),
+        };
+        let project = args.project.as_deref().map(parse_project_id).transpose()?;
+        Ok(Self { client: JsonClient::new(), place, token: config.admin.token.clone(), project })
+    }
+
+    /// Returns the project that was named, or that of the development server.
+    pub(super) fn project(&self) -> Result<ProjectId, CallError> {
+        let of_server = || match &self.place {
+            Place::Url(_) => Ok(None),
+            Place::DataDir(data) => addresses(data).map(|addresses| addresses.project_id),
+        };
+        let project = self.project.clone().map_or_else(of_server, |project| Ok(Some(project)))?;
+        let message = "--project is needed: only the development server of this data directory has a default; \
+                       conclave project list shows the projects";
+        project.ok_or_else(|| CallError::Refused { status: 400, message: message.to_owned() })
+    }
+
+    /// Returns the URL of the API, if the server uses the data directory.
+    pub(super) fn api(&self) -> Result<Option<String>, CallError> {
+        match &self.place {
+            Place::Url(_) => Ok(None),
+            Place::DataDir(data) => addresses(data).map(|addresses| Some(addresses.api)),
+        }
+    }
+
+    /// Returns the URL of the admin listener.
+    pub(super) fn url(&self) -> Result<String, CallError> {
+        match &self.place {
+            Place::Url(url) => Ok(url.clone()),
+            Place::DataDir(data) => addresses(data).map(|addresses| addresses.admin),
+        }
+    }
+
+    /// Sends a request to a path of the admin listener.
+    pub(super) fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
+        let called = self.client.call(method, &format!("{}{path}", self.url()?), self.token.as_ref(), body);
+        called.map_err(|error| match error {
+            CallError::Refused { status: 401, message } => {
+                let message = format!("{message}: CONCLAVE_ADMIN__TOKEN or the settings file has to have it");
+                CallError::Refused { status: 401, message }
+            }
+            error => error,
+        })
+    }
+}
+
+/// Checks a url that was given by an argument. Returns it without a slash at its end.
+pub(super) fn checked_url(argument: &'static str, url: &str) -> Result<String, CliError> {
+    let invalid = |problem: String| CliError::InvalidArgument { argument, problem: format!("{url:?} {problem}") };
+    parse_url(url).map_err(|error| invalid(error.to_string()))?;
+    Ok(url.trim_end_matches('/').to_owned())
+}
+
+fn addresses(data: &Path) -> Result<ServerAddresses, CallError> {
+    let found = ServerAddresses::read(data);
+    let found = found.map_err(|error| CallError::Unavailable(format!("{}: server.json: {error}", data.display())))?;
+    let missing = || CallError::Unavailable(format!("no server uses the data directory {}", data.display()));
+    found.ok_or_else(missing)
+}

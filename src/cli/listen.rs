@@ -1,0 +1,206 @@
+//! `conclave listen`: prints the events of a project as they are committed, and posts them to a receiver on this machine.
+//!
+//! Each event is posted once, and the next one when the answer is there. The command goes on after the server was away, from the event
+//! that it had last.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use conclave_model::event::EventType;
+use conclave_model::webhook::AttemptOutcome;
+use conclave_model::{ProjectId, RoomName};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::admin_client::{AdminClient, ServerArgs};
+use super::follower::{FollowedEvent, Follower, Gap, signing_secret};
+use super::forwarder::{Forwarder, delivery_id, shown};
+use super::json_client::CallError;
+use super::output::{print, print_json};
+use crate::config::Config;
+use crate::error::CliError;
+
+/// The first wait for a server that is away. Each further one is twice as long, up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(4);
+
+/// Which events to show and where to post them.
+#[derive(Debug, Args)]
+pub struct ListenArgs {
+    /// The url to post each event to, as the server posts to webhook endpoints.
+    #[arg(long, value_name = "URL")]
+    forward: Option<String>,
+    /// The server and the project.
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Only events of this type; can be given several times.
+    #[arg(long, value_name = "TYPE", value_parser = event_type())]
+    event: Vec<EventType>,
+    /// Only events of this room.
+    #[arg(long, value_name = "NAME")]
+    room: Option<RoomName>,
+    /// Begin after the event with this number instead of with the next one.
+    #[arg(long, value_name = "NUMBER")]
+    after: Option<u32>,
+    /// How events are printed.
+    #[arg(long, value_enum, default_value = "lines")]
+    print: EventFormat,
+}
+
+/// How events are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EventFormat {
+    /// A line for each: number, time, type, room, and what came back.
+    Lines,
+    /// A line of JSON for each, with the whole event.
+    Json,
+}
+
+/// An event with `--print json`.
+#[derive(Serialize)]
+struct EventView<'a> {
+    id: i64,
+    event: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+/// Parses the name of an event, and tells shells the names.
+pub(super) fn event_type() -> impl TypedValueParser<Value = EventType> {
+    PossibleValuesParser::new(EventType::ALL.iter().map(|event| event.as_str()))
+        .try_map(|name| name.parse::<EventType>())
+}
+
+/// Runs until it is interrupted.
+///
+/// # Errors
+/// The server refuses the token or the project, or stdout is closed.
+pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(), CliError> {
+    let server = AdminClient::new(&args.server, config, data)?;
+    let project = patiently(|| server.project())?;
+    let secret = patiently(|| signing_secret(&server, &project))?;
+    let mut follower = patiently(|| Follower::new(&server, &project, args.after))?;
+    let forwarder = args
+        .forward
+        .as_deref()
+        .map(|url| Forwarder::new("--forward", url, &project, secret.clone(), config.webhooks.timeout));
+    let listener = Listener { args, project, forwarder: forwarder.transpose()? };
+    note(&format!("following the events of {} after number {}", listener.project, follower.position()));
+    if let Some(url) = &args.forward {
+        note(&format!("forwarding them to {url}, signed with {}", secret.reveal()));
+    }
+    loop {
+        let page = patiently(|| follower.read())?;
+        match page.gap {
+            Some(Gap::Deleted) => note("events were missed: they are older than webhooks.retention"),
+            Some(Gap::Restored) => {
+                note("the server's records are older than the last event; following from their newest")
+            }
+            None => {}
+        }
+        page.events.iter().filter(|event| listener.wants(event)).try_for_each(|event| listener.handle(event))?;
+    }
+}
+
+/// Repeats a call until the server answers it. Says once that the server is away, and that it is back.
+fn patiently<T>(mut call: impl FnMut() -> Result<T, CallError>) -> Result<T, CliError> {
+    let mut wait = FIRST_WAIT;
+    loop {
+        match call() {
+            Ok(done) => {
+                if wait > FIRST_WAIT {
+                    note("the server answers again");
+                }
+                return Ok(done);
+            }
+            Err(CallError::Unavailable(reason)) => {
+                if wait == FIRST_WAIT {
+                    note(&format!("waiting for the server: {reason}"));
+                }
+                thread::sleep(wait);
+                wait = LONGEST_WAIT.min(wait * 2);
+            }
+            Err(refused @ CallError::Refused { .. }) => return Err(refused.into()),
+        }
+    }
+}
+
+/// Says what is no event, on stderr.
+fn note(text: &str) {
+    // Without stderr, nobody reads it.
+    let _ = writeln!(std::io::stderr(), "conclave: {text}");
+}
+
+/// What becomes of each event.
+struct Listener<'a> {
+    args: &'a ListenArgs,
+    project: ProjectId,
+    forwarder: Option<Forwarder>,
+}
+
+impl Listener<'_> {
+    fn wants(&self, event: &FollowedEvent) -> bool {
+        let types = &self.args.event;
+        let is_of_type = types.is_empty() || types.iter().any(|wanted| wanted.as_str() == event.event_type);
+        is_of_type && self.args.room.as_ref().is_none_or(|room| room.as_str() == event.room)
+    }
+
+    fn handle(&self, event: &FollowedEvent) -> Result<(), CliError> {
+        let begun = Instant::now();
+        let post = |forwarder: &Forwarder| {
+            forwarder.post(delivery_id(&self.project, event.id), &event.event_type, &event.payload)
+        };
+        let outcome = self.forwarder.as_ref().map(post);
+        match self.args.print {
+            EventFormat::Json => print_event(event, outcome.as_ref()),
+            EventFormat::Lines => print(&line(event, outcome.as_ref(), begun.elapsed())),
+        }
+    }
+}
+
+fn print_event(event: &FollowedEvent, outcome: Option<&AttemptOutcome>) -> Result<(), CliError> {
+    print_json(&EventView {
+        id: event.id,
+        event: serde_json::from_str(&event.payload)?,
+        response_status: outcome.and_then(|outcome| outcome.response_status),
+        error: outcome.and_then(|outcome| outcome.error.as_deref()),
+    })
+}
+
+/// Returns a line such as `42  2026-01-31T12:00:00.000Z  room.started  standup  200 in 3 ms`.
+fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration) -> String {
+    let payload: serde_json::Value = serde_json::from_str(&event.payload).unwrap_or_default();
+    let occurred_at = payload["occurred_at"].as_str().unwrap_or_default();
+    let answer = outcome.map(|outcome| format!("  {} in {} ms", shown(outcome), took.as_millis())).unwrap_or_default();
+    format!("{}  {occurred_at}  {}  {}{answer}\n", event.id, event.event_type, event.room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_event_and_what_came_back() {
+        let payload = r#"{"type":"room.started","occurred_at":"2026-01-31T12:00:00.000Z"}"#.to_owned();
+        let event = FollowedEvent { id: 42, event_type: "room.started".into(), room: "standup".into(), payload };
+        let answered = |status, error: Option<&str>| AttemptOutcome {
+            response_status: status,
+            error: error.map(str::to_owned),
+            timed_out: false,
+        };
+        let line = |outcome: Option<&AttemptOutcome>| line(&event, outcome, Duration::from_millis(3));
+        let start = "42  2026-01-31T12:00:00.000Z  room.started  standup";
+        assert_eq!(line(None), format!("{start}\n"));
+        assert_eq!(line(Some(&answered(Some(204), None))), format!("{start}  204 in 3 ms\n"));
+        let failed = answered(Some(500), Some("the receiver answered 500"));
+        assert_eq!(line(Some(&failed)), format!("{start}  500 in 3 ms\n"));
+        let refused = answered(None, Some("the connection was refused"));
+        assert_eq!(line(Some(&refused)), format!("{start}  the connection was refused in 3 ms\n"));
+    }
+}

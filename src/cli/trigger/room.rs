@@ -1,0 +1,235 @@
+//! A room in which events happen for real: the API creates it, and the sandbox simulates who is in it.
+
+use std::time::{Duration, Instant};
+
+use conclave_model::Secret;
+use conclave_model::event::EventType;
+use conclave_model::secret::{UNAMBIGUOUS, random_text};
+use conclave_outbound::http::Method;
+use serde_json::{Value, json};
+
+use crate::cli::admin_client::AdminClient;
+use crate::cli::follower::{FollowedEvent, Follower};
+use crate::cli::json_client::{CallError, JsonClient};
+use crate::error::CliError;
+
+/// The template of the rooms, which is created once.
+const TEMPLATE: &str = "conclave-trigger";
+/// The roles of the participants. The bitrate of one of them is limited.
+const LIMITED: &str = "limited";
+const OTHER: &str = "other";
+/// The limit, in kilobits a second.
+const LIMIT_KBPS: u32 = 500;
+/// Where a simulated broadcast goes: an address for documentation, and nothing connects to it.
+const BROADCAST_URL: &str = "rtmp://8.8.8.8/live/example";
+/// How long an event may take. A bitrate has to stay above its limit for five seconds.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Characters of a room's name, after the prefix.
+const NAME_CHARACTERS: usize = 8;
+/// The most templates that are searched for the command's own.
+const TEMPLATES: u32 = 200;
+
+/// The API of a server, with a key of the project.
+pub(super) struct Api {
+    client: JsonClient,
+    url: String,
+    key: Secret,
+}
+
+impl Api {
+    pub(super) fn new(url: String, key: Secret) -> Self {
+        Self { client: JsonClient::new(), url, key }
+    }
+
+    fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
+        self.client.call(method, &format!("{}/v1{path}", self.url), Some(&self.key), body)
+    }
+
+    /// Returns the id of the command's template, which is created if there is none.
+    fn template(&self) -> Result<Value, CallError> {
+        let listed = self.call(Method::GET, &format!("/templates?limit={TEMPLATES}"), None)?;
+        let mut templates = listed["templates"].as_array().into_iter().flatten();
+        if let Some(known) = templates.find(|template| template["name"] == TEMPLATE) {
+            return Ok(known["id"].clone());
+        }
+        let roles = json!({LIMITED: {"publish": {"max_kbps": LIMIT_KBPS}}, OTHER: {}});
+        let created = self.call(Method::POST, "/templates", Some(&json!({"name": TEMPLATE, "roles": roles})))?;
+        Ok(created["id"].clone())
+    }
+}
+
+/// A room of the command.
+pub(super) struct TriggerRoom<'a> {
+    api: Api,
+    server: &'a AdminClient,
+    follower: Follower<'a>,
+    name: String,
+    /// The events of the room so far.
+    happened: Vec<FollowedEvent>,
+}
+
+impl<'a> TriggerRoom<'a> {
+    /// Creates a room. `follower` has not read any of its events yet.
+    pub(super) fn create(api: Api, server: &'a AdminClient, follower: Follower<'a>) -> Result<Self, CallError> {
+        let name = format!("trigger-{}", random_text(NAME_CHARACTERS, UNAMBIGUOUS));
+        let body = json!({"name": name, "template_id": api.template()?, "metadata": {"created_by": TEMPLATE}});
+        api.call(Method::POST, "/rooms", Some(&body))?;
+        Ok(Self { api, server, follower, name, happened: Vec::new() })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Does what causes an event, waits for it and returns its body.
+    pub(super) fn trigger(&mut self, event: EventType) -> Result<String, CliError> {
+        self.cause(event)?;
+        self.wait_for(event)
+    }
+
+    /// Ends the room.
+    pub(super) fn end(&self) -> Result<(), CallError> {
+        match self.of_room(Method::DELETE, "", None) {
+            // It has ended already.
+            Err(CallError::Refused { status: 404 | 409, .. }) => Ok(()),
+            ended => ended.map(drop),
+        }
+    }
+
+    fn cause(&mut self, event: EventType) -> Result<(), CliError> {
+        use EventType as E;
+        match event {
+            E::RoomFinished => self.end()?,
+            E::RoomStarted | E::ParticipantJoined => drop(self.join()?),
+            E::ParticipantLeft => self.leave(true)?,
+            E::ParticipantConnectionAborted => self.leave(false)?,
+            E::ParticipantRoleChanged => self.change_role()?,
+            E::ParticipantPublishLimitExceeded => drop(self.exceed_limit()?),
+            E::ParticipantPublishLimitCleared => self.clear_limit()?,
+            E::TrackPublished => drop(self.publish(&self.join()?)?),
+            E::TrackUnpublished => self.unpublish()?,
+            E::RecordingStarted => drop(self.record()?),
+            E::RecordingUpdated => self.drive(&self.record()?, &["active"])?,
+            E::RecordingEnded => self.drive(&self.record()?, &["active", "complete"])?,
+            E::RecordingFailed => self.drive(&self.record()?, &["active", "failed"])?,
+            E::BroadcastStarted => drop(self.broadcast()?),
+            E::BroadcastUpdated => self.drive(&self.broadcast()?, &["active"])?,
+            E::BroadcastEnded => self.drive(&self.broadcast()?, &["active", "complete"])?,
+            E::BroadcastFailed => self.drive(&self.broadcast()?, &["active", "failed"])?,
+            E::IngressStarted => drop(self.connect_encoder()?),
+            E::IngressEnded => {
+                let stream_key = self.connect_encoder()?;
+                self.sandbox(Method::POST, &format!("/ingress/{stream_key}/disconnect"), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until an event has happened in the room, and returns its body.
+    fn wait_for(&mut self, event: EventType) -> Result<String, CliError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(found) = self.happened.iter().find(|happened| happened.event_type == event.as_str()) {
+                return Ok(found.payload.clone());
+            }
+            if begun.elapsed() > LONGEST {
+                return Err(CliError::failed(format!("{event} did not happen within {} s", LONGEST.as_secs())));
+            }
+            let page = self.follower.read()?;
+            self.happened.extend(page.events.into_iter().filter(|event| event.room == self.name));
+        }
+    }
+
+    fn of_room(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
+        self.api.call(method, &format!("/rooms/{}{path}", self.name), body)
+    }
+
+    fn sandbox(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
+        self.server.call(method, &format!("/sandbox{path}"), body).map_err(|error| match error {
+            CallError::Refused { status: 404, message } if message.starts_with("no such route") => {
+                let message = "the server has no sandbox: media.sandbox is off".to_owned();
+                CallError::Refused { status: 404, message }
+            }
+            error => error,
+        })
+    }
+
+    /// Lets a participant join, and returns its path in the sandbox.
+    fn join(&self) -> Result<String, CallError> {
+        let token = json!({"room": self.name, "identity": "alice", "role": LIMITED});
+        let token = self.api.call(Method::POST, "/tokens", Some(&token))?;
+        let joined = self.sandbox(Method::POST, "/join", Some(&json!({"token": token["token"]})))?;
+        Ok(format!("/participants/{}", text(&joined, "sid")))
+    }
+
+    fn leave(&self, clean: bool) -> Result<(), CallError> {
+        let participant = self.join()?;
+        self.sandbox(Method::POST, &format!("{participant}/leave"), Some(&json!({"clean": clean}))).map(drop)
+    }
+
+    fn change_role(&self) -> Result<(), CallError> {
+        self.join()?;
+        self.of_room(Method::POST, "/participants/alice/role", Some(&json!({"role": OTHER}))).map(drop)
+    }
+
+    /// Lets a participant publish a track, and returns the path of the track in the sandbox.
+    fn publish(&self, participant: &str) -> Result<String, CallError> {
+        let track = json!({"kind": "video", "source": "camera"});
+        let track = self.sandbox(Method::POST, &format!("{participant}/tracks"), Some(&track))?;
+        Ok(format!("{participant}/tracks/{}", text(&track, "sid")))
+    }
+
+    fn unpublish(&self) -> Result<(), CallError> {
+        let track = self.publish(&self.join()?)?;
+        self.sandbox(Method::DELETE, &track, None).map(drop)
+    }
+
+    /// Lets a participant publish more than its role may, and returns its path in the sandbox.
+    fn exceed_limit(&self) -> Result<String, CallError> {
+        let participant = self.join()?;
+        self.publish(&participant)?;
+        self.set_bitrate(&participant, 2 * LIMIT_KBPS)?;
+        Ok(participant)
+    }
+
+    fn clear_limit(&mut self) -> Result<(), CliError> {
+        let participant = self.exceed_limit()?;
+        self.wait_for(EventType::ParticipantPublishLimitExceeded)?;
+        Ok(self.set_bitrate(&participant, LIMIT_KBPS / 2)?)
+    }
+
+    fn set_bitrate(&self, participant: &str, kbps: u32) -> Result<(), CallError> {
+        self.sandbox(Method::POST, &format!("{participant}/bitrate"), Some(&json!({"kbps": kbps}))).map(drop)
+    }
+
+    /// Starts a recording and returns its egress id.
+    fn record(&self) -> Result<String, CallError> {
+        let started = self.of_room(Method::POST, "/recordings", Some(&json!({"type": "room_composite"})))?;
+        Ok(text(&started, "egress_id"))
+    }
+
+    /// Starts a broadcast and returns its egress id.
+    fn broadcast(&self) -> Result<String, CallError> {
+        let started = self.of_room(Method::POST, "/broadcasts", Some(&json!({"urls": [BROADCAST_URL]})))?;
+        Ok(text(&started, "egress_id"))
+    }
+
+    /// Lets a recording or a broadcast have one status after the other.
+    fn drive(&self, egress: &str, statuses: &[&str]) -> Result<(), CallError> {
+        let to =
+            |status: &&str| self.sandbox(Method::POST, &format!("/egress/{egress}"), Some(&json!({"status": status})));
+        statuses.iter().try_for_each(|status| to(status).map(drop))
+    }
+
+    /// Connects an encoder, and returns its stream key.
+    fn connect_encoder(&self) -> Result<String, CallError> {
+        let endpoint = json!({"input_type": "rtmp", "participant_identity": "encoder"});
+        let stream_key = text(&self.of_room(Method::POST, "/ingress", Some(&endpoint))?, "stream_key");
+        self.sandbox(Method::POST, &format!("/ingress/{stream_key}/connect"), None)?;
+        Ok(stream_key)
+    }
+}
+
+fn text(json: &Value, field: &str) -> String {
+    json[field].as_str().unwrap_or_default().to_owned()
+}
