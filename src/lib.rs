@@ -6,11 +6,13 @@
 //!   start return.
 //! - [`server`], [`data_dir`], [`runtime`]: start and stop of the server, the files it uses, the runtime it needs.
 //! - [`http`], [`tls`]: the API and the admin listener, and the encryption of the former.
-//! - [`billing`], [`livekit_config`]: the client of an external billing service, and the check of LiveKit's configuration.
+//! - [`billing`], [`livekit_config`], [`backups`]: the client of an external billing service, the check of LiveKit's configuration,
+//!   and copies of the database.
 //!
 //! The actors are in `conclave-actors`, the media planes in `conclave-media`, the database in `conclave-db`, and types and
 //! rules without I/O in `conclave-model`.
 
+pub mod backups;
 pub mod billing;
 pub mod cli;
 pub mod config;

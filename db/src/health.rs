@@ -1,8 +1,4 @@
-//! The health of the database, and its backup.
-
-use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+//! The health of the database.
 
 use crate::error::StoreError;
 use crate::heartbeat::renew_heartbeat;
@@ -42,32 +38,5 @@ impl Store {
             Location::File(_) => sqlite::migrate::SCHEMA,
             Location::Server(_) => postgres::migrate::SCHEMA,
         }
-    }
-
-    /// Copies the database of a file into a new file, as it is at one moment, while it is in use.
-    ///
-    /// # Errors
-    /// Fails for a file that exists already or cannot be written, and for records that are in PostgreSQL.
-    pub async fn backup(&self, to: PathBuf) -> Result<(), StoreError> {
-        if let Location::Server(_) = self.location() {
-            return Err(StoreError::Unavailable("the records are in PostgreSQL, which pg_dump copies".into()));
-        }
-        let shown = to.display().to_string();
-        // Created empty and with mode 0600 first, because the copy holds the secrets of the original.
-        fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&to)
-            .map_err(|error| StoreError::Unavailable(format!("{shown}: {error}")))?;
-        let copy = move |sql: Sql<'_>| match sql {
-            Sql::Sqlite(connection) => sqlite::health::copy(connection, &to),
-            Sql::Postgres(_) => Err(StoreError::Fault("a file is copied by SQLite".into())),
-        };
-        let copied = self.bulk_read(copy).await;
-        if copied.is_err() {
-            let _ = fs::remove_file(&shown);
-        }
-        copied
     }
 }

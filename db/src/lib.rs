@@ -13,6 +13,7 @@
 //! hides the engine: `sqlite` and `postgres` open it, run its writer and its readers, and migrate its schema.
 
 mod api_keys;
+mod backup;
 mod codes;
 mod credential;
 mod deliveries;
@@ -65,6 +66,7 @@ mod webhook_endpoints;
 mod writer;
 
 pub use api_keys::CreatedApiKey;
+pub use backup::{Contents, SecretCount, restore};
 pub use codes::{CodeExchange, CreatedCode, NewCode};
 pub use credential::Credential;
 pub use deliveries::{DeliveryFilter, DueDelivery, EndpointQueue};
@@ -88,7 +90,7 @@ pub use rooms::NewRoom;
 pub use rotation::{Rotation, RotationError};
 pub use sessions::{SessionDetail, SessionFilter};
 pub use sql::postgres::{PostgresServer, PostgresSettingsError};
-pub use sqlite::SNAPSHOT_AGE;
+pub use sqlite::{DRAFT_SUFFIX, SNAPSHOT_AGE};
 pub use store::{Crash, Store};
 pub use store_options::{Location, OlderSchema, PostgresOptions, StoreOptions};
 pub use templates::{NewTemplate, PutRole, TemplateChange};

@@ -11,6 +11,7 @@
 //! ([`rotation_lock`]). So that transaction finds what was sealed before it, and what is sealed after it has the new key. Once it is
 //! on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
 
+use crate::backup::SecretCount;
 use crate::error::StoreError;
 use crate::rotation_lock;
 use crate::sql::{Row, Sql};
@@ -18,7 +19,7 @@ use crate::store::Store;
 use crate::store_options::Location;
 use crate::tx::Tx;
 use crate::values::{Value, args};
-use crate::vault::{RotatedKeys, Sealed, VaultError};
+use crate::vault::{RotatedKeys, Sealed, Vault, VaultError};
 use crate::writer::Queue;
 use crate::{destinations, idempotency, webhook_endpoints};
 
@@ -143,6 +144,24 @@ fn reseal(tx: &Tx<'_>, table: &SealedTable, current: &str, rotation: &mut Rotati
         rotation.resealed += 1;
     }
     Ok(())
+}
+
+/// Counts the sealed secrets, and those that the vault does not open.
+pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, StoreError> {
+    let mut count = SecretCount::default();
+    for table in SEALED_TABLES {
+        // No key has an empty id.
+        for SealedRow { sealed, .. } in rows(sql, table, "")? {
+            count.total += 1;
+            if vault.open_sealed(&sealed, table.purpose).is_err() {
+                count.unopenable += 1;
+                if !count.missing_keys.contains(&sealed.key_id) {
+                    count.missing_keys.push(sealed.key_id);
+                }
+            }
+        }
+    }
+    Ok(count)
 }
 
 impl Store {

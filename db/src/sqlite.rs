@@ -1,6 +1,8 @@
 //! The engine SQLite: one file, one thread that writes, and readers beside it.
 
+pub(crate) mod backup;
 mod commit_count;
+mod contents;
 mod export;
 #[cfg(feature = "faults")]
 mod faults;
@@ -19,6 +21,7 @@ use crate::error::StoreError;
 use crate::outbox::CommitHook;
 use crate::store_options::OlderSchema;
 use crate::writer::{Shared, Writer, WriterThreads};
+pub use backup::DRAFT_SUFFIX;
 use commit_count::CommitCount;
 pub(crate) use export::Export;
 pub(crate) use reader::Readers;

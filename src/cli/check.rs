@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::output::{OutputFormat, print, print_json};
 use super::store::unregistered_metrics;
 use super::table;
+use crate::backups::BackupDirectory;
 use crate::config::{
     AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind, Plans, RtcConfig,
     SettingOrigins,
@@ -114,7 +115,11 @@ pub(super) fn run(
     let acme = config.tls.acme().map(|acme| PartResult::new("tls", check_acme(&acme, data)));
     let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
         .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress) });
-    let results: Vec<_> = results.into_iter().chain(files).chain(acme).chain(egress).collect();
+    let backup = config.backup.directory.as_ref().map(|directory| PartResult {
+        part: "backup",
+        verdict: check_backup(BackupDirectory::new(directory.clone()), config.backup.every),
+    });
+    let results: Vec<_> = results.into_iter().chain(backup).chain(files).chain(acme).chain(egress).collect();
     show(&results, format)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
     let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
@@ -219,6 +224,19 @@ async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
     let schema = store.check().await;
     store.close();
     Ok((schema?, store.schema()))
+}
+
+/// Says when the last copy of the database was made. An old one is a warning: the server may have been stopped for long.
+fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
+    let shown = directory.path().display();
+    let Some(last) = directory.copies().pop() else {
+        return Verdict::Ok(format!("no copy yet in {shown}, a server makes the first at its start"));
+    };
+    let summary = format!("last copy at {}, in {shown}", last.at);
+    if Clock::system().now().since(last.at) > 2 * every {
+        return Verdict::Warning(format!("{summary}: it is old"));
+    }
+    Verdict::Ok(summary)
 }
 
 /// Checks that the encryption key exists and that only its owner can read it.

@@ -16,6 +16,7 @@ mod listen;
 mod logging;
 mod output;
 mod projects;
+mod restore;
 mod rotate;
 mod store;
 mod table;
@@ -78,10 +79,18 @@ pub enum Command {
     Check(OutputFormat),
     /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs.
     KeyRotate(OutputFormat),
-    /// Copy the database into a new file, even while the server runs.
+    /// Copy the database into a new file and check the copy, even while the server runs.
     Backup {
         /// The file to create.
         file: PathBuf,
+    },
+    /// Check a copy of a database and put it into the data directory, which is empty or has only the keys.
+    Restore {
+        /// The file: a backup, a file of backup.directory, or what Litestream has restored.
+        file: PathBuf,
+        /// How the result is printed.
+        #[command(flatten)]
+        format: OutputFormat,
     },
     /// Copy the records of a file into the empty PostgreSQL database of database.url, while no server runs.
     Import {
@@ -150,6 +159,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Check(format) => check::run(sources().load_with_origins(), &data, format),
         Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
         Command::Backup { file: to } => backup::run(to, &config()?, &data),
+        Command::Restore { file: from, format } => restore::run(&from, &config()?, &data, format),
         Command::Import { file: from, format } => import::run(&from, &config()?, format),
         Command::Completions { shell } => generate::print_completions(shell),
         Command::Manual { directory } => generate::write_manual(&directory),

@@ -119,6 +119,9 @@ mod tests {
         assert!(refusal(|of| of.lanes = 0).starts_with("database.lanes: must be 1 to 256"));
         assert!(refusal(|of| of.readers = 2).starts_with("database.readers: must be 3 to 1024"));
         let elsewhere = Some(Secret::new("postgres://u:hunter2@db.example.org/d"));
+        let mut copied = with(|of| of.url = url());
+        copied.backup.directory = Some("x".into());
+        assert!(copied.validate().unwrap_err().to_string().contains("pg_dump"));
         let missing = refusal(|of| (of.url, of.root_cert) = (elsewhere, Some("/nowhere".into())));
         assert!(missing.starts_with("database.root_cert: /nowhere: "), "{missing}");
     }

@@ -4,6 +4,7 @@
 //! own), the file, the environment, the command line. An unknown setting is an error, because a misspelt limit that is
 //! ignored is a limit that does not apply.
 
+mod backup;
 mod database;
 mod egress;
 mod environment;
@@ -29,6 +30,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+pub use backup::BackupConfig;
 pub use database::DatabaseConfig;
 pub use egress::EgressConfig;
 pub use error::ConfigError;
@@ -62,6 +64,8 @@ pub struct Config {
     pub media: MediaConfig,
     /// Section `database`: where the records are.
     pub database: DatabaseConfig,
+    /// Section `backup`: copies of the database.
+    pub backup: BackupConfig,
     /// Section `encryption`: the key that seals secrets in the database.
     pub encryption: EncryptionConfig,
     /// Section `recordings`: recordings on this machine.

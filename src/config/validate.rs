@@ -34,6 +34,7 @@ impl Config {
         self.validate_tls()?;
         self.validate_counts()?;
         self.validate_database()?;
+        self.validate_backup()?;
         self.validate_durations()?;
         self.validate_media()?;
         self.validate_egress()?;
@@ -128,6 +129,15 @@ impl Config {
         }
         // Read here, too, so that a mistake is found by whatever reads the settings.
         database.postgres(None).map(drop)
+    }
+
+    fn validate_backup(&self) -> Result<(), ConfigError> {
+        let backup = &self.backup;
+        if backup.directory.is_some() && self.database.is_postgres() {
+            return invalid("backup.directory", "must not be set with database.url: PostgreSQL is copied by pg_dump");
+        }
+        validate_duration("backup.every", backup.every)?;
+        validate_count("backup.keep", backup.keep)
     }
 
     fn validate_durations(&self) -> Result<(), ConfigError> {

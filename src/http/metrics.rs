@@ -17,6 +17,7 @@ use prometheus::{
 
 use super::admission::AdmittedCounts;
 use super::lease::LeaseView;
+use crate::backups::BackupMetrics;
 
 /// Upper ends of the latency buckets, in seconds.
 const BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1., 2.5, 10.];
@@ -107,6 +108,14 @@ impl Metrics {
     /// They are shown already, which would be a bug.
     pub fn lease(&self, lease: Lease) -> Result<LeaseView, Error> {
         LeaseView::new(lease, &self.registry)
+    }
+
+    /// Returns the metrics of copies of the database, which are shown from now on.
+    ///
+    /// # Errors
+    /// They are shown already, which would be a bug.
+    pub fn backups(&self) -> Result<BackupMetrics, Error> {
+        BackupMetrics::new(&self.registry)
     }
 
     /// Starts to time a request.

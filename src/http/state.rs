@@ -24,6 +24,7 @@ use super::lease::LeaseView;
 use super::limits::Limits;
 use super::metrics::Metrics;
 use super::origins::Origins;
+use crate::backups::Backups;
 use crate::billing::BillingClient;
 use crate::config::{HostName, Plans, SettingReport};
 use crate::livekit_config::LivekitConfigMonitor;
@@ -124,6 +125,8 @@ pub struct AdminState {
     pub settings: Vec<SettingReport>,
     /// The directory of recordings on this machine.
     pub recordings: PathBuf,
+    /// The copies of the database, where the server makes any.
+    pub backups: Option<Backups>,
     /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
     /// The streams of `/debug/events` that may still be opened.

@@ -16,6 +16,7 @@ use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 
 use super::dev::DevAccess;
+use crate::backups::Backups;
 use crate::billing::BillingClient;
 use crate::config::{Config, Mode, Origin};
 use crate::data_dir;
@@ -123,6 +124,22 @@ pub(super) fn billing(config: &Config, clock: &Clock) -> Option<BillingClient> {
     // Validation has rejected an invalid URL.
     let url = config.billing.url.as_deref()?.parse().ok()?;
     Some(BillingClient::new(url, config.billing.token.clone(), clock.clone()))
+}
+
+/// Starts to copy the database at regular times, if `backup.directory` is set.
+///
+/// # Errors
+/// The metrics are registered already, which would be a bug.
+pub(super) fn backups(
+    config: &Config,
+    store: &Store,
+    clock: &Clock,
+    metrics: &Metrics,
+) -> Result<Option<Backups>, CliError> {
+    if config.backup.directory.is_none() {
+        return Ok(None);
+    }
+    Ok(Backups::spawn(&config.backup, store, clock, metrics.backups()?))
 }
 
 /// Returns the browser origins that may call the API.

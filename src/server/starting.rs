@@ -170,6 +170,7 @@ impl StartingServer {
         reports.connect(Arc::new(tree.clone()));
         let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
+        let backups = parts::backups(&config, &store, &clock, &metrics)?;
         let admin_token = parts::admin_token(&config, &clock);
         let console = parts::console_access(&config, mode, admin_token.as_ref(), &clock)?;
         let state = Arc::new(AppState {
@@ -204,6 +205,7 @@ impl StartingServer {
                 history: History::default(),
                 settings: origins.report(&config)?,
                 recordings: config.recordings.path(&data),
+                backups,
                 relay,
                 event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
                 livekit_config,

@@ -7,6 +7,7 @@ mod support;
 
 mod acme;
 mod admin_hosts;
+mod backups;
 mod call;
 mod clock_steps;
 mod codes;

@@ -46,6 +46,23 @@ fn check_prints_the_result_of_each_part_and_creates_nothing() {
 }
 
 #[test]
+fn check_says_when_the_last_copy_of_the_database_was_made() {
+    let mut deployment = Deployment::new();
+    deployment.environment = vec![("CONCLAVE_MEDIA__RTC__ENABLED", "false"), ("CONCLAVE_BACKUP__DIRECTORY", "backups")];
+    let check = || deployment.run(&["check"]).stdout;
+    assert!(parts(&check()).contains(&("ok", "backup")) && check().contains("no copy yet in backups"), "{}", check());
+    fs::create_dir(deployment.dir.path().join("backups")).unwrap();
+    fs::write(deployment.dir.path().join("backups/conclave-2020-01-31T12-00-00.000Z.db"), "").unwrap();
+    assert!(
+        parts(&check()).contains(&("WARN", "backup")) && check().contains("2020-01-31T12:00:00.000Z"),
+        "{}",
+        check()
+    );
+    fs::write(deployment.dir.path().join("backups/conclave-2999-01-31T12-00-00.000Z.db"), "").unwrap();
+    assert!(parts(&check()).contains(&("ok", "backup")), "{}", check());
+}
+
+#[test]
 fn check_names_the_turn_servers_and_not_their_secret() {
     let mut deployment = Deployment::new();
     deployment.environment = vec![

@@ -40,11 +40,46 @@ fn a_backup_contains_the_records_and_overwrites_no_file() {
 
     deployment.create_project();
     let restored = Deployment::new();
-    fs::create_dir(restored.data()).unwrap();
-    fs::copy(deployment.dir.path().join("copy.db"), restored.data().join("conclave.db")).unwrap();
+    let copy = deployment.dir.path().join("copy.db");
+    let found = restored.json(&["restore", copy.to_str().unwrap()]);
+    assert_eq!((&found["projects"], &found["rooms"], &found["secrets"]), (&1.into(), &0.into(), &0.into()));
     let listed = restored.json(&["project", "list"]);
     assert_eq!(listed["projects"].as_array().unwrap().len(), 1);
     assert_eq!(listed["projects"][0]["project_id"], id);
+}
+
+#[test]
+fn a_file_is_restored_only_into_a_data_directory_without_records() {
+    let deployment = Deployment::new();
+    deployment.create_project();
+    assert_eq!(deployment.run(&["backup", "copy.db"]).code, 0);
+    let refusal = deployment.run_failing(1, &["restore", "copy.db"]);
+    assert!(refusal.contains("has conclave.db") || refusal.contains("has conclave.db-"), "{refusal}");
+
+    let copy = deployment.dir.path().join("copy.db");
+    let target = Deployment::new();
+    assert!(target.run_failing(1, &["restore", "nothing.db"]).contains("no file at nothing.db"));
+    fs::write(target.dir.path().join("other.db"), "no database").unwrap();
+    assert!(target.run_failing(1, &["restore", "other.db"]).contains("not a database"));
+    // Neither refusal has left anything that keeps the next one from it. The keys may be there before.
+    fs::copy(deployment.data().join("media.key"), target.data().join("media.key")).unwrap();
+    let restored = target.run(&["restore", copy.to_str().unwrap()]);
+    assert_eq!(restored.code, 0, "{}", restored.stderr);
+    assert!(restored.stdout.contains("not damaged") && restored.stdout.contains("last change"), "{}", restored.stdout);
+    assert!(!restored.stderr.contains("media.key is missing"), "{}", restored.stderr);
+    assert_eq!(fs::metadata(target.data().join("conclave.db")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!target.data().join("encryption.key").exists(), "no key takes the place of the one that is missing");
+}
+
+#[test]
+fn a_restored_file_of_an_older_version_is_migrated_by_the_next_start() {
+    let (old, target) = (Deployment::new(), Deployment::new());
+    let older = create_older_database(&old.data());
+    let found = target.json(&["restore", old.data().join("conclave.db").to_str().unwrap()]);
+    assert_eq!((&found["schema"], &found["last_change"]), (&older.into(), &Value::Null));
+    assert_eq!(schema(&target.data().join("conclave.db")), older);
+    target.create_project();
+    assert_eq!(schema(&target.data().join("conclave.db")), older + 1);
 }
 
 #[test]

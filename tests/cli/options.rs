@@ -32,6 +32,7 @@ fn an_invalid_setting_exits_2_in_every_command() {
         &["key", "list", UNKNOWN_PROJECT],
         &["check"],
         &["backup", "b"],
+        &["restore", "b"],
         &["serve"],
         &["dev"],
     ] {

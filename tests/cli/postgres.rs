@@ -69,6 +69,7 @@ fn a_backup_is_left_to_pg_dump_and_a_key_is_rotated() {
     use_database(&mut deployment, &database);
     deployment.create_project();
     assert!(deployment.run_failing(1, &["backup", "copy.db"]).contains("pg_dump"));
+    assert!(deployment.run_failing(1, &["restore", "copy.db"]).contains("pg_restore"));
     let key = || fs::read_to_string(deployment.data().join("encryption.key")).unwrap();
     let before = key();
     assert_eq!(deployment.json(&["key-rotate"])["resealed"], 0);

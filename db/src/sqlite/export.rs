@@ -109,12 +109,12 @@ impl<F: FnMut(&mut [Vec<Cell>]) -> Result<(), StoreError>> Batch<F> {
 }
 
 /// Copies a file into a new folder beside it, which nobody else can read, and migrates the copy.
-fn migrated_copy(connection: &Connection, file: &Path) -> Result<(Connection, TempDir), StoreError> {
+pub(super) fn migrated_copy(connection: &Connection, file: &Path) -> Result<(Connection, TempDir), StoreError> {
     let beside = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = tempfile::Builder::new().prefix(".conclave-import-").tempdir_in(beside);
     let folder = folder.map_err(|error| StoreError::Unavailable(format!("{}: {error}", beside.display())))?;
     let path = folder.path().join("copy.db");
-    health::copy(connection, &path)?;
+    health::copy(connection, &path, || true)?;
     Ok((open_for_writing(&path, OlderSchema::Migrate)?, folder))
 }
 

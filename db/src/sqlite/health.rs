@@ -1,5 +1,6 @@
-//! The health of the file, and its backup.
+//! The health of the file, and copies of it.
 
+use std::fs::File;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -8,6 +9,9 @@ use rusqlite::backup::{Backup, StepResult};
 use super::migrate::version;
 use crate::error::StoreError;
 use crate::sql::Sql;
+
+/// Pages that are copied before they are written to disk: 4 MiB. More would wait in the system's cache, and a commit beside it with them.
+const PART: i32 = 1_024;
 
 /// Checks the whole file for damage. Returns the number of its schema.
 pub(crate) fn check(connection: &Connection) -> Result<i64, StoreError> {
@@ -22,12 +26,35 @@ pub(crate) fn check(connection: &Connection) -> Result<i64, StoreError> {
     version(connection)
 }
 
-/// Copies everything that this read transaction sees.
-pub(crate) fn copy(connection: &Connection, to: &Path) -> Result<(), StoreError> {
-    let mut file = Connection::open(to)?;
-    let copied = Backup::new(connection, &mut file).and_then(|backup| backup.step(-1))?;
-    match copied {
-        StepResult::Done => Ok(()),
-        unfinished => Err(StoreError::Unavailable(format!("the copy was not finished: {unfinished:?}"))),
+/// Copies a database as it is now to `to`, an empty file, and returns when the copy is on disk. Fails once `goes_on` is false. The copy
+/// is one file: it has no write-ahead log.
+pub(crate) fn copy(from: &Connection, to: &Path, goes_on: impl Fn() -> bool) -> Result<(), StoreError> {
+    copy_pages(from, to, goes_on)?;
+    // The header of the original says that there is a log.
+    Connection::open(to)?.pragma_update(None, "journal_mode", "DELETE")?;
+    sync(to)
+}
+
+fn copy_pages(from: &Connection, to: &Path, goes_on: impl Fn() -> bool) -> Result<(), StoreError> {
+    let mut copy = Connection::open(to)?;
+    // Nobody rolls back a copy: one that failed is deleted. What is written is synced here, part by part.
+    copy.pragma_update(None, "journal_mode", "OFF")?;
+    copy.pragma_update(None, "synchronous", "OFF")?;
+    // Without this transaction, each commit would make the copy begin anew.
+    let snapshot = from.unchecked_transaction()?;
+    snapshot.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    let backup = Backup::new(&snapshot, &mut copy)?;
+    while goes_on() {
+        match backup.step(PART)? {
+            StepResult::Done => return Ok(()),
+            StepResult::More => sync(to)?,
+            unfinished => return Err(StoreError::Unavailable(format!("the copy was not finished: {unfinished:?}"))),
+        }
     }
+    Err(StoreError::Unavailable("the copy was given up".into()))
+}
+
+fn sync(path: &Path) -> Result<(), StoreError> {
+    let synced = File::options().write(true).open(path).and_then(|file| file.sync_all());
+    synced.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))
 }

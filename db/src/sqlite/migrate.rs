@@ -56,7 +56,7 @@ pub(crate) fn version(connection: &Connection) -> Result<i64, StoreError> {
 
 /// Creates a file as an older version did.
 #[cfg(test)]
-pub(super) fn create(path: &std::path::Path, schema: usize) {
+pub(crate) fn create(path: &std::path::Path, schema: usize) {
     let connection = Connection::open(path).unwrap();
     connection.execute_batch(&MIGRATIONS[..schema].concat()).unwrap();
     connection.pragma_update(None, "user_version", i64::try_from(schema).unwrap()).unwrap();

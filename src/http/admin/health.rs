@@ -39,6 +39,10 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse 
     if let Some(tls) = &state.api.tls {
         shown["tls"] = json!(tls.to_string());
     }
+    // Nor is this: calls go on without a copy.
+    if let Some(backups) = &state.admin.backups {
+        shown["backup"] = json!(backups.to_string());
+    }
     let ready = parts.are_ready();
     let body = json!({"ready": ready, "parts": shown});
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }

@@ -13,6 +13,7 @@ use super::parts::{badge, empty, grouped, live, table};
 use super::plots;
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
+use crate::backups::{Backups, Freshness};
 use crate::http::error::ApiError;
 use crate::http::readiness::{Parts, Readiness};
 
@@ -33,6 +34,8 @@ struct Overview {
     failing: Vec<FailingEndpoint>,
     actors: Vec<ActorView>,
     parts: Option<Parts>,
+    /// How recent the last copy of the database is, where the server makes any.
+    backups: Option<Freshness>,
     history: Vec<Sample>,
 }
 
@@ -58,6 +61,7 @@ async fn read(visit: &Visit) -> Result<Overview, ApiError> {
         failing: store.failing_endpoints(SHOWN).await?,
         actors: failing_actors(&visit.state.tree).await,
         parts,
+        backups: visit.state.admin.backups.as_ref().map(Backups::freshness),
         history: visit.state.admin.history.samples(),
     })
 }
@@ -70,7 +74,7 @@ fn content(overview: &Overview) -> Markup {
         plots::line(name, &values, SAMPLES)
     };
     html! {
-        @if let Some(parts) = overview.parts { (answering(parts)) }
+        @if let Some(parts) = overview.parts { (answering(parts, overview.backups)) }
         div.tiles {
             (tile("Live rooms", &grouped(totals.open_rooms.into()), &plot("Live rooms", |t| t.open_rooms)))
             (tile("Live participants", &grouped(totals.participants.into()), &plot("Live participants", |t| t.participants)))
@@ -91,7 +95,7 @@ fn content(overview: &Overview) -> Markup {
     }
 }
 
-fn answering(parts: Parts) -> Markup {
+fn answering(parts: Parts, backups: Option<Freshness>) -> Markup {
     let part = |name: &str, answers: bool| {
         html! { li { (name) " " (badge(if answers { "ok" } else { "unavailable" })) } }
     };
@@ -100,6 +104,9 @@ fn answering(parts: Parts) -> Markup {
             (part("Database", parts.database))
             (part("Media plane", parts.media))
             (part("Actors", parts.actors))
+            @if let Some(freshness) = backups {
+                li { "Backups " (badge(if freshness == Freshness::Ok { "ok" } else { "old" })) }
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ pub fn badge(word: &str) -> Markup {
         "open" | "active" | "ok" | "included" | "running" | "delivered" | "complete" | "publishing" | "connected"
         | "live" | "good" | "excellent" => "good",
         "pending" | "starting" | "ending" | "joining" | "joined" | "busy" | "restarting" | "buffering" | "fair"
-        | "exceeded" | "limit_reached" => "warn",
+        | "exceeded" | "limit_reached" | "old" => "warn",
         "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor" | "failing" => "bad",
         _ => "idle",
     };

@@ -6,6 +6,7 @@ use super::layout::{self, Place};
 use super::parts::{facts, or_nothing, table};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit};
+use crate::backups::Backups;
 use crate::config::SettingReport;
 
 /// The routes of the page.
@@ -25,6 +26,7 @@ async fn show(visit: Visit) -> Answer {
             ("Clients connect to", html! { (state.media_url) }),
             ("Certificate", html! { (state.api.tls.as_ref().map_or_else(|| "none: plain HTTP".to_owned(), ToString::to_string)) }),
             ("Recordings", html! { (state.admin.recordings.display()) }),
+            ("Backups", html! { (backups(state.admin.backups.as_ref())) }),
             ("Settings that are not defaults", html! { (changed) }),
         ]))
         h2 { "Effective settings" }
@@ -32,6 +34,13 @@ async fn show(visit: Visit) -> Answer {
         (table("Effective settings", &["Setting", "Value", "From"], &state.admin.settings.iter().map(row).collect::<Vec<_>>()))
     };
     Ok(visit.show(layout::page(&visit, Place::Server("/server"), "Server", &content)))
+}
+
+fn backups(backups: Option<&Backups>) -> String {
+    backups.map_or_else(
+        || "none: backup.directory is not set".to_owned(),
+        |backups| format!("{backups}, in {}", backups.directory().path().display()),
+    )
 }
 
 fn row(setting: &SettingReport) -> Vec<Markup> {

@@ -1,0 +1,178 @@
+//! Copies of the database at regular times, each checked before the oldest one is removed, and what operators are told about them.
+//!
+//! The name of a copy has its time, so a restarted server continues where the one before it was. A failed attempt is repeated sooner.
+//! A file has the name of a copy only once it is whole, so the last one by its name is one that restores.
+
+mod directory;
+mod metrics;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use conclave_db::{Contents, Store, StoreError};
+use conclave_model::{Clock, Timestamp};
+use parking_lot::Mutex;
+
+pub use directory::BackupDirectory;
+pub use metrics::BackupMetrics;
+
+use crate::config::BackupConfig;
+
+/// The longest time until a failed attempt is repeated.
+const RETRY_DELAY: Duration = Duration::from_secs(5 * 60);
+
+/// A handle to the copies of a server's database. Clones share them.
+#[derive(Clone)]
+pub struct Backups(Arc<Inner>);
+
+struct Inner {
+    directory: BackupDirectory,
+    every: Duration,
+    keep: usize,
+    store: Store,
+    clock: Clock,
+    metrics: BackupMetrics,
+    /// When the server started.
+    started: Timestamp,
+    state: Mutex<State>,
+}
+
+/// How the attempts have ended.
+#[derive(Default)]
+struct State {
+    /// The time of the last good copy, also of an earlier server's.
+    last_good: Option<Timestamp>,
+    /// Why the last attempt failed; `None` if it did not.
+    failure: Option<String>,
+}
+
+/// How recent the last good copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// As recent as it should be. A new server that has no copy yet has time for the first one.
+    Ok,
+    /// Two copies have failed since, or have not been made in time.
+    Old,
+}
+
+impl Backups {
+    /// Spawns the tasks that copy, and that warn of an old copy. They run until the runtime ends. `None` without `backup.directory`.
+    pub fn spawn(config: &BackupConfig, store: &Store, clock: &Clock, metrics: BackupMetrics) -> Option<Self> {
+        let BackupConfig { directory, every, keep } = config;
+        let directory = BackupDirectory::new(directory.clone()?);
+        let now = clock.now();
+        directory.remove_drafts();
+        // One from the future was made before the clock was corrected.
+        let last_good = directory.copies().into_iter().map(|copy| copy.at).filter(|at| *at <= now).max();
+        last_good.iter().for_each(|at| metrics.set_last_good(*at));
+        let backups = Self(Arc::new(Inner {
+            directory,
+            every: *every,
+            keep: usize::try_from(*keep).unwrap_or(usize::MAX),
+            store: store.clone(),
+            clock: clock.clone(),
+            metrics,
+            started: now,
+            state: Mutex::new(State { last_good, failure: None }),
+        }));
+        let first = last_good.map_or(now, |at| at.after(*every));
+        tokio::spawn(backups.clone().make_copies(first));
+        tokio::spawn(backups.clone().warn_of_old());
+        Some(backups)
+    }
+
+    /// Returns where the copies are.
+    pub fn directory(&self) -> &BackupDirectory {
+        &self.0.directory
+    }
+
+    /// Returns how recent the last good copy is.
+    pub fn freshness(&self) -> Freshness {
+        if self.old_at() <= self.0.clock.now() { Freshness::Old } else { Freshness::Ok }
+    }
+
+    /// When the last good copy is old, unless there is a newer one by then.
+    fn old_at(&self) -> Timestamp {
+        let since = self.0.state.lock().last_good.unwrap_or(self.0.started);
+        since.after(2 * self.0.every)
+    }
+
+    async fn make_copies(self, first: Timestamp) {
+        let Inner { clock, every, .. } = &*self.0;
+        let mut due = first;
+        loop {
+            clock.sleep_until(due).await;
+            let begun = clock.now();
+            let delay = if self.make_copy(begun).await { *every } else { RETRY_DELAY.min(*every) };
+            due = begun.after(delay);
+        }
+    }
+
+    /// Makes a copy. Returns whether it is good.
+    async fn make_copy(&self, at: Timestamp) -> bool {
+        let Inner { directory, keep, store, metrics, state, .. } = &*self.0;
+        let begun = Instant::now();
+        let path = directory.path_of(at);
+        let made = match directory.create() {
+            Ok(()) => store.backup(path.clone()).await,
+            Err(error) => Err(StoreError::Unavailable(error)),
+        };
+        match made {
+            Ok(contents) => {
+                *state.lock() = State { last_good: Some(at), failure: None };
+                metrics.kept(at, begun.elapsed(), &contents);
+                let removed = directory.remove_oldest(*keep, &path);
+                let bytes = contents.bytes;
+                log::info!(bytes = bytes, removed = removed; "the database has been copied to {}", path.display());
+                warn_of_secrets(&contents);
+                true
+            }
+            Err(error) => {
+                log::error!("backup.directory: the database was not copied: {error}");
+                state.lock().failure = Some(error.to_string());
+                metrics.failed();
+                false
+            }
+        }
+    }
+
+    /// Warns when the last good copy has become old, and again after each interval in which that has not changed.
+    async fn warn_of_old(self) {
+        let Inner { clock, every, .. } = &*self.0;
+        loop {
+            clock.sleep_until(self.old_at()).await;
+            if self.freshness() == Freshness::Old {
+                log::warn!("backup.directory: {self}");
+                clock.sleep_until(clock.now().after(*every)).await;
+            }
+        }
+    }
+}
+
+/// A copy whose secrets cannot be decrypted is still the best one that there can be.
+fn warn_of_secrets(contents: &Contents) {
+    let secrets = &contents.secrets;
+    if secrets.unopenable > 0 {
+        log::warn!(
+            "{} of {} secrets in the database, and in its copies, need an encryption key that is not there: {}",
+            secrets.unopenable,
+            secrets.total,
+            secrets.missing_keys.join(", ")
+        );
+    }
+}
+
+impl fmt::Display for Backups {
+    /// Writes when the last good copy was made, whether it is old, and why the last attempt failed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let freshness = self.freshness();
+        let State { last_good, failure } = &*self.0.state.lock();
+        match (last_good, freshness) {
+            (Some(at), Freshness::Ok) => write!(f, "last good copy at {at}")?,
+            (Some(at), Freshness::Old) => write!(f, "last good copy at {at}, which is old")?,
+            (None, _) => f.write_str("no good copy yet")?,
+        }
+        failure.iter().try_for_each(|failure| write!(f, "; the last attempt failed: {failure}"))
+    }
+}
