@@ -117,3 +117,25 @@ fn unknown_files_are_not_found() {
     // The API listener has no pages.
     app.get("/docs").send().expect_error(404, "not_found", None);
 }
+
+#[test]
+fn the_pages_of_documentation_are_served_as_markdown_and_listed_with_what_they_are_about() {
+    let app = TestApp::start_with(|config| config.admin.token = Some(Secret::new("let-me-in-please")));
+    let get = |path: &str| app.admin("GET", path).anonymous().send();
+    let index = get("/llms.txt");
+    assert_eq!((index.status, kind(&index)), (200, "text/plain"));
+    let index = index.text();
+    assert!(
+        index.starts_with("# Conclave\n\n> Conclave is a self-hosted control plane for real-time video calls."),
+        "{index}"
+    );
+    let links: Vec<_> = index.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    assert!(links.len() > 14, "{links:?}");
+    for link in links {
+        let page = get(link);
+        let expected = if link.ends_with(".md") { "text/markdown" } else { "application/json" };
+        assert_eq!((page.status, kind(&page)), (200, expected), "{link}");
+    }
+    assert!(get("/docs/running.md").text().starts_with("# Running Conclave\n"));
+    assert_eq!(get("/docs/nothing.md").status, 404);
+}

@@ -11,6 +11,7 @@ mod backups;
 mod call;
 mod clock_steps;
 mod codes;
+mod coming_from;
 mod console;
 mod contract;
 mod debug;

@@ -1,13 +1,14 @@
-//! `/docs`: the OpenAPI description in Swagger UI, whose files are part of the program.
+//! `/docs`: the OpenAPI description in Swagger UI, whose files are part of the program, and the pages of documentation.
 //!
 //! It works without the internet, and its policy lets the browser load nothing from anywhere else. It needs no admin token:
 //! a browser sends none when it opens a page, and there is nothing here that `/openapi.json` does not show to everybody on
 //! the API listener. It only shows; calls to the API would come from another origin, which the API refuses.
 
+use actix_web::body::MessageBody;
 use actix_web::http::header::{CONTENT_ENCODING, ContentType};
 use actix_web::{HttpResponse, web};
 
-use super::viewer;
+use super::{pages, viewer};
 use crate::http::error::ApiError;
 use crate::http::page::page_response;
 use crate::http::resource::{describe, no_such_route, single_method_resource};
@@ -25,10 +26,19 @@ pub fn configure(config: &mut web::ServiceConfig) {
     describe(config);
     let page = web::get().to(async || page_response(POLICY).content_type(ContentType::html()).body(PAGE));
     config.service(single_method_resource("/docs", Method::Get, page));
+    let index = web::get().to(async || text("text/plain", pages::index()));
+    config.service(single_method_resource("/llms.txt", Method::Get, index));
     config.service(single_method_resource("/docs/{file}", Method::Get, web::get().to(file)));
 }
 
+fn text(kind: &str, text: impl MessageBody + 'static) -> HttpResponse {
+    page_response(POLICY).content_type(format!("{kind}; charset=utf-8")).body(text)
+}
+
 async fn file(name: web::Path<String>) -> HttpResponse {
+    if let Some(page) = pages::page(&name) {
+        return text("text/markdown", page);
+    }
     let kind = match name.rsplit('.').next() {
         Some("js") => "text/javascript",
         Some("css") => "text/css",

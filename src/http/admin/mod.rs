@@ -5,6 +5,7 @@ pub mod debug;
 mod docs;
 mod health;
 mod metrics;
+mod pages;
 mod project_events;
 mod sandbox;
 mod standby;
