@@ -18,13 +18,14 @@ export async function startReceiver() {
 }
 
 export class Conclave {
-  static async start() {
+  // `settings` are further environment variables.
+  static async start(settings = {}) {
     const data = mkdtempSync(join(tmpdir(), 'check-console-'));
     const others = Object.entries(process.env).filter(([name]) => !name.startsWith('CONCLAVE_'));
     const environment = {
       ...Object.fromEntries(others), RUST_LOG: 'warn', CONCLAVE_ADMIN__TOKEN: TOKEN, CONCLAVE_WEBHOOKS__TICK: '500ms',
       CONCLAVE_LIMITS__REQUESTS_PER_SECOND: '1000', CONCLAVE_LIMITS__BURST: '1000',
-      CONCLAVE_WEBHOOKS__RETRY_DELAYS: '1s',
+      CONCLAVE_WEBHOOKS__RETRY_DELAYS: '1s', ...settings,
     };
     const options = ['--data', data, 'dev', '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'];
     const child = spawn(process.env.CONCLAVE_BIN, options, { env: environment, stdio: ['ignore', 'pipe', 'inherit'] });

@@ -1,11 +1,12 @@
 // The check of the guide: see scripts/check-guide.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { Windows } from './browser.mjs';
+import { cameras } from './cameras.mjs';
 import { isPrinted, steps } from './document.mjs';
 import { Shell, Terminal } from './terminals.mjs';
 
@@ -168,17 +169,6 @@ function isOpen(port) {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
     socket.on('connect', () => resolve(true)).on('error', () => resolve(false)).on('connect', () => socket.destroy());
-  });
-}
-
-// Calmer pictures than the test picture of Chromium.
-function cameras(home) {
-  const colors = [['0x1d3557', '0x2a9d8f'], ['0x5f0f40', '0xe9a15b']];
-  return colors.map(([from, to], index) => {
-    const file = join(home, `camera-${index}.y4m`);
-    const source = `gradients=size=640x480:rate=15:duration=4:c0=${from}:c1=${to}:nb_colors=2:seed=1`;
-    execFileSync('ffmpeg', ['-v', 'error', '-f', 'lavfi', '-i', source, '-pix_fmt', 'yuv420p', file]);
-    return file;
   });
 }
 

@@ -42,6 +42,9 @@ pub struct HttpConfig {
     pub browser_origins: Vec<Origin>,
     /// Serves a page at `/call` that joins a call with a room code.
     pub call_page: bool,
+    /// Browser origins whose pages may show the call page in a frame.
+    #[serde(with = "text::list")]
+    pub embed_origins: Vec<Origin>,
 }
 
 /// Section `admin`: the admin listener.
@@ -99,7 +102,7 @@ impl TextSetting for Origin {
         let has_no_path =
             url.path() == "/" && url.query().is_none() && url.fragment().is_none() && !text.ends_with('/');
         let has_no_user = url.username().is_empty() && url.password().is_none();
-        if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user {
+        if matches!(url.scheme(), "http" | "https") && has_no_path && has_no_user && is_plain(&url) {
             Ok(Self(url.origin().ascii_serialization()))
         } else {
             Err(wrong())
@@ -109,6 +112,11 @@ impl TextSetting for Origin {
     fn format(&self) -> String {
         self.0.clone()
     }
+}
+
+/// Whether the host has no character that means something in a header or in markup.
+fn is_plain(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| host.chars().all(|c| c.is_ascii_alphanumeric() || "-._:[]".contains(c)))
 }
 
 impl HttpConfig {
@@ -131,6 +139,7 @@ impl Default for HttpConfig {
             console_origins: Vec::new(),
             browser_origins: Vec::new(),
             call_page: false,
+            embed_origins: Vec::new(),
         }
     }
 }
@@ -163,8 +172,20 @@ mod tests {
         let parsed = |text| Origin::parse(text).map(|origin| origin.0);
         assert_eq!(parsed("HTTPS://Console.Example.org:443"), Ok("https://console.example.org".into()));
         assert_eq!(parsed("http://localhost:3000"), Ok("http://localhost:3000".into()));
-        for wrong in ["*", "null", "example.org", "https://a.org/", "https://a.org/x", "ftp://a.org", "https://u@a.org"]
-        {
+        assert_eq!(parsed("http://[::1]:3000"), Ok("http://[::1]:3000".into()));
+        for wrong in [
+            "*",
+            "null",
+            "example.org",
+            "https://a.org/",
+            "https://a.org/x",
+            "ftp://a.org",
+            "https://u@a.org",
+            "https://a.org;b.org",
+            "https://a.org'",
+            "https://*.a.org",
+            "https://a\".org",
+        ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }

@@ -266,6 +266,10 @@ fn settings_that_depend_on_each_other_are_validated_together() {
     assert!(short.starts_with("admin.token (CONCLAVE_ADMIN__TOKEN): must have at least 16 characters"), "{short}");
     assert!(!short.contains("hush"), "{short}");
     assert!(message(from_environment(&[("CONCLAVE_ADMIN__LISTEN", "127.0.0.1:8080")])).starts_with("admin.listen"));
+    let embed = ("CONCLAVE_HTTP__EMBED_ORIGINS", "https://a.org,https://b.org");
+    let alone = message(from_environment(&[embed]));
+    assert!(alone.starts_with("http.embed_origins (CONCLAVE_HTTP__EMBED_ORIGINS): must not be set without"), "{alone}");
+    assert!(from_environment(&[embed, ("CONCLAVE_HTTP__CALL_PAGE", "true")]).is_ok());
 
     let mut livekit = vec![("CONCLAVE_MEDIA__KIND", "livekit")];
     for (missing, variable, value) in [

@@ -49,6 +49,9 @@ impl Config {
         if http == admin && http.port() != 0 {
             return invalid("admin.listen", format!("must differ from http.listen, which is {http} too"));
         }
+        if !self.http.call_page && !self.http.embed_origins.is_empty() {
+            return invalid("http.embed_origins", "must not be set without http.call_page");
+        }
         if !is_loopback(admin) && self.admin.token.is_none() {
             return invalid("admin.token", format!("must be set, since admin.listen is {admin} and not loopback"));
         }

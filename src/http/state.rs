@@ -109,6 +109,8 @@ pub struct ApiListener {
 pub struct CallPage {
     /// The project of `dev`, in which the page may open rooms.
     pub dev_project: Option<ProjectId>,
+    /// The origins of other pages that may show it in a frame.
+    pub embed_origins: Vec<String>,
 }
 
 /// What the admin listener shows, and to whom.

@@ -116,7 +116,10 @@ fn admission(config: &Config, metrics: &Metrics) -> Arc<Admission> {
 
 /// Returns the call page, if there is one.
 pub(super) fn call_page(config: &Config, dev: Option<&DevAccess>) -> Option<CallPage> {
-    config.http.call_page.then(|| CallPage { dev_project: dev.map(|dev| dev.project_id.clone()) })
+    config.http.call_page.then(|| CallPage {
+        dev_project: dev.map(|dev| dev.project_id.clone()),
+        embed_origins: texts(&config.http.embed_origins),
+    })
 }
 
 /// Returns the client of the billing service, if `billing.url` is set.
@@ -144,8 +147,11 @@ pub(super) fn backups(
 
 /// Returns the browser origins that may call the API.
 fn origins(config: &Config) -> Origins {
-    let texts = |origins: &[Origin]| origins.iter().map(|o| o.as_str().to_owned()).collect();
     Origins { console: texts(&config.http.console_origins), browser: texts(&config.http.browser_origins) }
+}
+
+fn texts(origins: &[Origin]) -> Vec<String> {
+    origins.iter().map(|origin| origin.as_str().to_owned()).collect()
 }
 
 /// Returns the admin token, if one is configured.

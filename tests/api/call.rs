@@ -1,17 +1,15 @@
-//! `/call`: the page that joins a call, with all its files served by this program, and the rooms it opens in `dev`.
+//! `/call`: the page that joins a call, with all its files served by this program, who may show it in a frame, and the rooms that it
+//! opens in `dev`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use conclave::config::Config;
 use serde_json::{Value, json};
 
 use crate::support::{Request, TestApp};
 
-const FILES: [(&str, &str); 6] = [
-    ("page.css", "text/css"),
-    ("page.js", "text/javascript"),
-    ("grid.js", "text/javascript"),
-    ("chat.js", "text/javascript"),
-    ("names.js", "text/javascript"),
-    ("livekit-client.umd.js", "text/javascript"),
-];
+/// The languages of the page; the first has all texts.
+const LANGUAGES: [&str; 3] = ["en", "fr", "sw"];
 
 fn start() -> TestApp {
     TestApp::start()
@@ -29,10 +27,38 @@ fn named(text: &str, before: &str, after: char) -> Vec<String> {
 #[test]
 fn without_the_setting_there_is_no_page() {
     let app = TestApp::start_with(|config| config.http.call_page = false);
-    for path in ["/call", "/call/page.js"] {
+    for path in ["/call", "/call/main.js", "/call/role", "/embed.js"] {
         app.get(path).anonymous().send().expect_error(404, "not_found", None);
     }
     open(&app, "standup", "host").send().expect_error(404, "not_found", None);
+}
+
+/// The texts of the files that the page names, and those that these name, by their names.
+fn files(app: &TestApp) -> BTreeMap<String, String> {
+    let page = app.get("/call").anonymous().send().text();
+    let mut wanted = [named(&page, "src=\"", '"'), named(&page, "href=\"/", '"')].concat();
+    wanted.extend(LANGUAGES.map(|language| format!("call/{language}.json")));
+    let mut found = BTreeMap::new();
+    while let Some(path) = wanted.pop() {
+        let path = format!("/{}", path.trim_start_matches('/'));
+        let name = path.strip_prefix("/call/").unwrap_or_else(|| panic!("{path}")).to_owned();
+        if found.contains_key(&name) {
+            continue;
+        }
+        let answer = app.get(&path).anonymous().send();
+        assert_eq!(answer.status, 200, "{name}");
+        let kind = match name.rsplit_once('.').unwrap().1 {
+            "css" => "text/css; charset=utf-8",
+            "json" => "application/json",
+            _ => "text/javascript; charset=utf-8",
+        };
+        assert_eq!(answer.headers["content-type"], kind, "{name}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{name}");
+        let text = answer.text();
+        wanted.extend(named(&text, " from './", '\'').iter().map(|name| format!("call/{name}")));
+        found.insert(name, text);
+    }
+    found
 }
 
 #[test]
@@ -44,19 +70,104 @@ fn the_page_and_every_file_it_names_are_served_and_nothing_comes_from_elsewhere(
     let own = app.api.strip_prefix("http://").unwrap();
     assert!(policy.contains(&format!("connect-src 'self' ws://{own} http://{own};")), "{policy}");
     assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self'; "), "{policy}");
-    let text = page.text();
-    let mut used = [named(&text, "src=\"", '"'), named(&text, "href=\"/", '"')].concat();
-    for (file, kind) in FILES {
-        let answer = app.get(&format!("/call/{file}")).anonymous().send();
-        assert_eq!(answer.status, 200, "{file}");
-        assert!(answer.headers["content-type"].starts_with(kind), "{file}");
-        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{file}");
-        used.extend(named(&answer.text(), "from './", '\'').iter().map(|name| format!("call/{name}")));
+    let found = files(&app);
+    for name in ["page.css", "main.js", "livekit-client.umd.js", "call.js", "parent.js", "fr.json"] {
+        assert!(found.contains_key(name), "{name}");
     }
-    for name in used {
-        let name = name.trim_start_matches('/').strip_prefix("call/").unwrap_or_else(|| panic!("{name}")).to_owned();
-        assert!(FILES.iter().any(|(file, _)| *file == name), "{name}");
+}
+
+#[test]
+fn every_text_of_the_page_is_there_in_every_language() {
+    let app = start();
+    let page = app.get("/call").anonymous().send().text();
+    let found = files(&app);
+    let texts = LANGUAGES.map(|language| {
+        let texts: BTreeMap<String, String> = serde_json::from_str(&found[&format!("{language}.json")]).unwrap();
+        texts
+    });
+    for other in &texts[1..] {
+        assert_eq!(texts[0].keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+        for (key, text) in &texts[0] {
+            let values = |text: &str| named(text, "{", '}').into_iter().collect::<BTreeSet<_>>();
+            assert_eq!(values(text), values(&other[key]), "{key}");
+            assert!(!other[key].trim().is_empty(), "{key}");
+        }
     }
+    let scripts: String =
+        found.iter().filter(|(name, _)| !name.starts_with("livekit")).map(|(_, text)| &**text).collect();
+    let mut used =
+        [named(&scripts, " text('", '\''), named(&scripts, "(text('", '\''), named(&scripts, "key: '", '\'')].concat();
+    for attribute in ["data-text=\"", "data-label=\"", "data-placeholder=\""] {
+        used.extend(named(&page, attribute, '"'));
+    }
+    assert!(used.len() > 50, "{used:?}");
+    for key in used {
+        assert!(texts[0].contains_key(&key), "{key}");
+    }
+}
+
+/// The settings of a call page that pages of other origins may show in a frame.
+fn embedded(config: &mut Config, origins: &[&str]) {
+    let rest = serde_json::to_value(&config.http).unwrap();
+    let Value::Object(mut http) = rest else { panic!("{rest}") };
+    http.insert("embed_origins".into(), json!(origins));
+    config.http = serde_json::from_value(Value::Object(http)).unwrap();
+}
+
+#[test]
+fn without_the_setting_no_page_may_show_the_call_in_a_frame() {
+    let app = start();
+    let page = app.get("/call").anonymous().send();
+    assert_eq!(page.headers["x-frame-options"], "DENY");
+    assert!(page.headers["content-security-policy"].ends_with("frame-ancestors 'none'"));
+    assert!(page.text().contains("data-parents=\"\""));
+    app.get("/embed.js").anonymous().send().expect_error(404, "not_found", None);
+}
+
+#[test]
+fn pages_of_the_given_origins_and_no_others_may_show_the_call_in_a_frame() {
+    let app = TestApp::start_with(|config| embedded(config, &["https://a.example", "http://localhost:3000"]));
+    let page = app.get("/call").anonymous().send();
+    assert!(!page.headers.contains_key("x-frame-options"), "it cannot name origins");
+    let policy = &page.headers["content-security-policy"];
+    assert!(policy.ends_with("; frame-ancestors https://a.example http://localhost:3000"), "{policy}");
+    assert!(page.text().contains("data-parents=\"https://a.example http://localhost:3000\""));
+    let devices = &page.headers["permissions-policy"];
+    for device in ["camera=(self)", "microphone=(self)", "display-capture=(self)", "geolocation=()"] {
+        assert!(devices.contains(device), "{devices}");
+    }
+    let script = app.get("/embed.js").anonymous().send();
+    assert_eq!((script.status, script.headers["content-type"].as_str()), (200, "text/javascript; charset=utf-8"));
+    assert_eq!(script.headers["access-control-allow-origin"], "*");
+    assert!(script.text().contains("customElements.define"));
+    app.post("/embed.js").anonymous().send().expect_error(405, "method_not_allowed", None);
+    let rooms = open(&app, "standup", "host").header("origin", "https://a.example");
+    rooms.send().expect_error(403, "origin_rejected", None);
+}
+
+#[test]
+fn a_participant_is_told_what_its_role_may_do_and_nothing_of_other_rooms() {
+    let app = start();
+    let roles = json!({"lead": {"permissions": {"mute_others": true, "change_role": true}}, "guest": {}});
+    let template = app.post("/v1/templates").json(json!({"name": "lesson", "roles": roles})).send().expect(201);
+    let room = json!({"name": "algebra", "template_id": template["id"]});
+    app.post("/v1/rooms").json(room).send().expect(201);
+    let ask = |token: &str| app.get("/call/role").anonymous().header("x-svc-room-token", token).send();
+    let token = |role: &str| {
+        let body = json!({"room": "algebra", "identity": role, "role": role});
+        app.post("/v1/tokens").json(body).send().expect(201)["token"].as_str().unwrap().to_owned()
+    };
+    let lead = ask(&token("lead")).expect(200);
+    assert_eq!(lead["roles"], json!(["guest", "lead"]));
+    assert_eq!((&lead["permissions"]["mute_others"], &lead["permissions"]["end_room"]), (&json!(true), &json!(false)));
+    let guest = ask(&token("guest")).expect(200);
+    assert_eq!((&guest["roles"], &guest["permissions"]["mute_others"]), (&json!([]), &json!(false)));
+    let without = app.get("/call/role").anonymous();
+    without.send().expect_error(401, "unauthorized", None);
+    app.get("/call/role").send().expect_error(401, "unauthorized", None);
+    ask("x.y.z").expect_error(401, "unauthorized", None);
+    let elsewhere = app.get("/call/role").anonymous().header("x-svc-room-token", &token("lead"));
+    elsewhere.header("origin", "https://evil.example").send().expect_error(403, "origin_rejected", None);
 }
 
 #[test]

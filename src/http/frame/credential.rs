@@ -3,6 +3,7 @@
 use actix_web::HttpRequest;
 use actix_web::http::header::AUTHORIZATION;
 use conclave_db::Credential;
+use conclave_media::token::Claims;
 use conclave_model::key::ApiKey;
 use conclave_model::{ErrorCode, NamespacedRoom, Problem};
 
@@ -37,7 +38,7 @@ pub async fn identify(spec: &OperationSpec, state: &AppState, request: &HttpRequ
         Some(credential) if !credential.revoked => Ok(Caller::Key(credential)),
         found => {
             let token = if spec.permissions().is_empty() { None } else { room_token(state, request, bearer) };
-            token.ok_or_else(|| refusal(found.as_ref()).into())
+            token.map(Caller::RoomToken).ok_or_else(|| refusal(found.as_ref()).into())
         }
     }
 }
@@ -66,9 +67,9 @@ fn bearer(request: &HttpRequest) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-/// A room token for the very room that the path names. Where the path names an egress instead, the handler looks for it in
-/// the token's room alone.
-fn room_token(state: &AppState, request: &HttpRequest, bearer: Option<&str>) -> Option<Caller> {
+/// The claims of a room token for the very room that the path names. Where the path names no room, the handler looks for what is
+/// asked for in the token's room alone.
+pub fn room_token(state: &AppState, request: &HttpRequest, bearer: Option<&str>) -> Option<Box<Claims>> {
     let header = request.headers().get(ROOM_TOKEN).and_then(|value| value.to_str().ok());
     let claims = state.signer.verify(header.or(bearer)?, state.clock.now()).ok()?;
     let (project, _) = claims.room.split();
@@ -76,5 +77,5 @@ fn room_token(state: &AppState, request: &HttpRequest, bearer: Option<&str>) -> 
         Some(name) => claims.room == NamespacedRoom::new(&project, &name.parse().ok()?),
         None => true,
     };
-    matches_path.then(|| Caller::RoomToken(Box::new(claims)))
+    matches_path.then(|| Box::new(claims))
 }

@@ -1,0 +1,44 @@
+// Chromium and Firefox as they are installed, with a fake camera and a fake microphone.
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+const require = createRequire(join(process.env.TOOLS, 'node_modules', 'x.js'));
+const { chromium, firefox } = require('playwright-core');
+export const AXE = require.resolve('axe-core/axe.min.js');
+
+const CHROMIUM = [
+  '--no-sandbox', '--use-fake-device-for-media-stream', '--allow-loopback-in-peer-connection',
+  '--autoplay-policy=no-user-gesture-required', '--disable-background-timer-throttling',
+  '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding',
+];
+// Allows every device, and chooses a screen.
+const ALLOWING = ['--use-fake-ui-for-media-stream', '--auto-select-desktop-capture-source=Entire screen'];
+const FIREFOX = {
+  'media.navigator.streams.fake': true, 'media.navigator.permission.disabled': true, 'media.autoplay.default': 0,
+  'media.peerconnection.ice.obfuscate_host_addresses': false, 'media.peerconnection.ice.loopback': true,
+};
+
+// With `isBlocked`, the browser asks nobody and refuses every device.
+export function launchChromium({ isBlocked = false, camera } = {}) {
+  const args = [...CHROMIUM, ...(isBlocked ? ['--deny-permission-prompts'] : ALLOWING)];
+  if (camera) args.push(`--use-file-for-fake-video-capture=${camera}`);
+  return chromium.launch({ executablePath: process.env.CHROMIUM, args });
+}
+
+export function launchFirefox() {
+  return firefox.launch({ channel: 'moz-firefox', executablePath: process.env.FIREFOX, firefoxUserPrefs: FIREFOX });
+}
+
+// A window; `complaints` gets what the browser says of it, such as a breach of its policy. What LiveKit's SDK says of its connections,
+// such as their end with the room, is none.
+export async function openWindow(browser, { complaints, size = { width: 1280, height: 800 }, ...options } = {}) {
+  const context = await browser.newContext({ viewport: size, locale: 'en-US', ...options });
+  context.setDefaultTimeout(30_000);
+  const page = await context.newPage();
+  page.on('pageerror', (error) => complaints?.push(error.message));
+  page.on('console', (message) => {
+    const isNone = message.text().startsWith('Failed to load resource') || message.location().url.includes('livekit-client');
+    if (complaints && message.type() === 'error' && !isNone) complaints.push(message.text());
+  });
+  return page;
+}

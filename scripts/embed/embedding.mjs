@@ -1,0 +1,130 @@
+// A call in a page of another origin: attributes, events and methods.
+import assert from 'node:assert/strict';
+
+import { openWindow } from './browsers.mjs';
+import { embed, eventOf, frameOf, submit, until } from './sites.mjs';
+
+const pressed = (frame, id) => frame.locator(`#${id}`).getAttribute('aria-pressed');
+const call = (window, method, ...values) => window.evaluate(([name, given]) => globalThis.call[name](...given).then(() => 'done', (error) => error.code), [method, values]);
+
+export class Embedding {
+  constructor(server, site, browser) {
+    Object.assign(this, { server, site, browser, complaints: [] });
+  }
+
+  async open() {
+    this.window = await openWindow(this.browser, { complaints: this.complaints });
+    await this.window.goto(`${this.site.origin}/`);
+  }
+
+  async code(room, role) {
+    return (await this.server.call('POST', `/v1/rooms/${room}/codes`, { role })).code;
+  }
+
+  async isPressed(frame, id, value) {
+    await until(async () => await pressed(frame, id) === value, `${id} is not ${value === 'true' ? 'on' : 'off'}`);
+  }
+
+  // Every attribute and color is used.
+  async attributes(room) {
+    const attributes = { code: await this.code(room, 'guest'), name: 'Ada', layout: 'speaker', chat: 'off', language: 'fr' };
+    await embed(this.window, attributes, '--conclave-accent: #c2185b; --conclave-background: oklch(0.99 0 0)');
+    const frame = await frameOf(this.window, this.server.api);
+    await frame.getByText('Rejoindre un appel').waitFor();
+    await until(async () => await frame.locator('[name=name]').inputValue() === 'Ada', 'the name is not used');
+    assert.equal(await frame.locator('#by-code').isVisible(), false, 'the code is asked for');
+    const style = await frame.evaluate(() => {
+      const { accent, scheme } = { accent: getComputedStyle(document.querySelector('#join .main')).backgroundColor, scheme: document.documentElement.dataset.scheme };
+      return [accent, scheme];
+    });
+    assert.deepEqual(style, ['rgb(194, 24, 91)', 'light']);
+    return frame;
+  }
+
+  // From joining to leaving, with an event for each change and a method for each button.
+  async call(room) {
+    const { window, server } = this;
+    const frame = await this.attributes(room);
+    assert.equal(await call(window, 'mute'), 'not_in_call');
+    await submit(frame);
+    const joined = await eventOf(window, 'joined');
+    assert.equal(joined.room, room);
+    assert.equal(joined.role, 'guest');
+    assert.match(joined.identity, /^Ada-/);
+    assert.equal(await frame.locator('#chat-button').isVisible(), false, 'there is a chat');
+    assert.equal(await frame.locator('#layout').getAttribute('data-other'), 'grid');
+    const other = await server.join(room, 'bob', 'guest', [['audio', 'microphone']]);
+    assert.deepEqual(await eventOf(window, 'participant-joined'), { identity: 'bob', name: 'Bob Adeyemi', role: 'guest' });
+    await server.call('POST', `/v1/rooms/${room}/participants/${joined.identity}/role`, { role: 'host' });
+    assert.equal((await eventOf(window, 'role-changed')).role, 'host');
+    await this.methods(frame);
+    await this.changes(frame);
+    assert.equal(await call(window, 'leave'), 'done');
+    assert.deepEqual(await eventOf(window, 'left'), { room, reason: 'left' });
+    await server.leave(other);
+  }
+
+  async methods(frame) {
+    const { window } = this;
+    for (const [method, id] of [['mute', 'microphone'], ['muteCamera', 'camera']]) {
+      await this.isPressed(frame, id, 'true');
+      assert.equal(await call(window, method), 'done');
+      await this.isPressed(frame, id, 'false');
+      assert.equal(await call(window, method, false), 'done');
+      await this.isPressed(frame, id, 'true');
+    }
+    await this.share(frame);
+  }
+
+  // A browser that cannot delegate a click to the frame needs one inside it, and the page says so.
+  async share(frame) {
+    const { window } = this;
+    await window.evaluate(() => document.querySelector('#go').addEventListener('click', () => {
+      globalThis.shared = call.share().then(() => 'done', ({ message }) => message);
+    }, { once: true }));
+    await window.locator('#go').click();
+    const result = await window.evaluate(() => globalThis.shared);
+    if (result !== 'done') {
+      assert.match(await frame.locator('#problem').innerText(), /Partager l’écran/, result);
+      return;
+    }
+    await this.isPressed(frame, 'screen', 'true');
+    assert.equal(await call(window, 'share', false), 'done');
+    await this.isPressed(frame, 'screen', 'false');
+  }
+
+  // Attributes that change during the call.
+  async changes(frame) {
+    await this.window.evaluate(() => {
+      globalThis.call.setAttribute('layout', 'grid');
+      globalThis.call.setAttribute('chat', 'on');
+      globalThis.call.setAttribute('language', 'sw');
+    });
+    await until(async () => await frame.locator('#layout').getAttribute('data-other') === 'speaker', 'the layout stays');
+    await until(() => frame.locator('#chat-button').isVisible(), 'there is no chat');
+    await until(async () => await frame.locator('html').getAttribute('lang') === 'sw', 'the language stays');
+  }
+
+  // With a room token nothing is asked; the end of the room is an event; what admits to nothing is an error.
+  async end(room) {
+    const { window, server } = this;
+    const { token, url } = await server.call('POST', '/v1/tokens', { room, identity: 'carol', name: 'Carol', role: 'host' });
+    await embed(window, { token, url });
+    const frame = await frameOf(window, server.api);
+    await until(async () => await frame.locator('[name=name]').inputValue() === 'Carol', 'the name of the token is not shown');
+    await submit(frame);
+    assert.equal((await eventOf(window, 'joined')).identity, 'carol');
+    await server.call('DELETE', `/v1/rooms/${room}`);
+    assert.deepEqual(await eventOf(window, 'ended'), { room });
+    assert.deepEqual(await eventOf(window, 'left'), { room, reason: 'ended' });
+    await embed(window, { code: 'aaaa-bbbb-cccc', name: 'Dan' });
+    const other = await frameOf(window, server.api);
+    await until(async () => await other.locator('[name=name]').inputValue() === 'Dan', 'the name is not used');
+    await submit(other);
+    assert.equal((await eventOf(window, 'error')).code, 'code_not_found');
+  }
+
+  async close() {
+    await this.window.context().close();
+  }
+}

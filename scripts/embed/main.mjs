@@ -1,0 +1,109 @@
+// The check of the call page, and of calls in other pages: see scripts/check-embed.
+import { mkdirSync } from 'node:fs';
+
+import { Conclave } from '../console/server.mjs';
+import { launchChromium, launchFirefox } from './browsers.mjs';
+import { Embedding } from './embedding.mjs';
+import * as examples from './examples.mjs';
+import * as hostile from './hostile.mjs';
+import { shoot } from './picture.mjs';
+import { Site } from './sites.mjs';
+import { SCREENS, Walk, withoutDevices } from './walk.mjs';
+
+const IS_CORE = process.argv.includes('--core');
+// The parts that are run, by a text in their titles.
+const ONLY = process.argv[process.argv.indexOf('--only') + 1] ?? '';
+const problems = [];
+
+// Runs a part of the check, and goes on after a failure.
+async function part(title, run) {
+  if (process.argv.includes('--only') && !title.includes(ONLY)) return;
+  const begun = Date.now();
+  const found = await run().catch((error) => [error.stack]);
+  for (const problem of found ?? []) {
+    problems.push(problem);
+    console.log(`FAILED  ${title}: ${problem}`);
+  }
+  if (!found?.length) console.log(`ok      ${title} (${Math.round((Date.now() - begun) / 1_000)} s)`);
+}
+
+async function embedded(server, site, browser, name) {
+  const embedding = new Embedding(server, site, browser);
+  await part(`${name}: attributes, events and methods`, async () => {
+    const room = `embedded-${name}`;
+    await server.call('POST', '/v1/rooms', { name: room });
+    await embedding.open();
+    await embedding.call(room);
+    await embedding.end(room);
+    await embedding.close();
+    return embedding.complaints;
+  });
+}
+
+async function strangers(server, sites, browser, name) {
+  const { listed, other } = sites;
+  await part(`${name}: a site that is not listed is refused`, () => hostile.refused(server, other, listed, browser));
+  await part(`${name}: hostile attributes change nothing`, () => hostile.attributes(server, listed, browser));
+  await part(`${name}: hostile messages, names and texts change nothing`, () => hostile.messages(server, listed, other, browser));
+}
+
+async function inBrowser(name, launch, run) {
+  const browser = await launch();
+  try {
+    await run(browser, name);
+  } finally {
+    await browser.close();
+  }
+}
+
+async function walks(server, browser, folder) {
+  for (const screen of IS_CORE ? SCREENS.slice(0, 2) : SCREENS) {
+    const walk = Object.assign(new Walk(server, browser, screen), { folder });
+    await part(`the page by keyboard, ${screen.name}`, () => walk.run());
+  }
+}
+
+async function main() {
+  const folder = process.env.EMBED_SCREENSHOTS;
+  if (folder) mkdirSync(folder, { recursive: true });
+  const listed = await Site.start('localhost');
+  const other = await Site.start('127.0.0.1');
+  const server = await Conclave.start({
+    CONCLAVE_HTTP__EMBED_ORIGINS: listed.origin, CONCLAVE_LIMITS__EXCHANGE_PER_SECOND: '1000', CONCLAVE_LIMITS__EXCHANGE_BURST: '1000',
+  });
+  const sites = { listed, other };
+  listed.embeds(server.api);
+  other.embeds(server.api);
+  for (const site of [listed, other]) site.pages.set('/blank', '<!DOCTYPE html><title>A frame</title>');
+  try {
+    await server.call('POST', '/v1/rooms', { name: 'hostile' });
+    await inBrowser('chromium', launchChromium, async (browser, name) => {
+      await embedded(server, listed, browser, name);
+      await strangers(server, sites, browser, name);
+      await walks(server, browser, folder);
+      if (IS_CORE) return;
+      await part('the example of docs/embedding.md', () => examples.document(server, listed, browser));
+      await part('the React component and its example', () => examples.react(server, listed, browser));
+    });
+    if (process.argv.includes('--screenshots')) await part('screenshots', () => shoot(server, listed));
+    if (!IS_CORE) {
+      await inBrowser('chromium', () => launchChromium({ isBlocked: true }), (browser) => part('a browser that refuses the devices', () => withoutDevices(server, browser)));
+      if (process.env.FIREFOX) {
+        await inBrowser('firefox', launchFirefox, async (browser, name) => {
+          await embedded(server, listed, browser, name);
+          await strangers(server, sites, browser, name);
+        });
+      } else {
+        console.log('skipped Firefox, which is not installed');
+      }
+    }
+  } finally {
+    await server.stop();
+    listed.stop();
+    other.stop();
+  }
+  console.log(problems.length ? `${problems.length} problems` : 'the call page holds');
+  process.exit(problems.length ? 1 : 0);
+}
+
+await main();

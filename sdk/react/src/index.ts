@@ -1,0 +1,88 @@
+"use client";
+
+import { type CSSProperties, createElement, forwardRef, useEffect, useImperativeHandle, useRef } from "react";
+
+/** The element of the component, with what a page may do in the call. A method rejects if there is no call. */
+export interface ConclaveCallElement extends HTMLElement {
+  mute(isMuted?: boolean): Promise<void>;
+  muteCamera(isMuted?: boolean): Promise<void>;
+  share(isShared?: boolean): Promise<void>;
+  leave(): Promise<void>;
+}
+
+export interface Participant {
+  identity: string;
+  name: string;
+  role: string | null;
+}
+
+/** What each event of the element carries. */
+export interface ConclaveCallEvents {
+  joined: Participant & { room: string };
+  left: { room: string; reason: "left" | "removed" | "ended" | "elsewhere" | "stopped" | "lost" };
+  "participant-joined": Participant;
+  "role-changed": Participant;
+  ended: { room: string };
+  error: { code: string; message: string };
+}
+
+type Color = "accent" | "background" | "panel" | "text";
+type Handler<Name extends keyof ConclaveCallEvents> = (detail: ConclaveCallEvents[Name]) => void;
+
+export interface ConclaveCallProps {
+  /** Address of the server, such as `https://meet.example.org`. */
+  server: string;
+  /** A room code; or a room token with its url. */
+  code?: string;
+  token?: string;
+  url?: string;
+  name?: string;
+  layout?: "grid" | "speaker";
+  /** Without a chat if `false`. */
+  chat?: boolean;
+  language?: "en" | "fr" | "sw";
+  className?: string;
+  style?: CSSProperties & { [Name in `--conclave-${Color}`]?: string };
+  onJoined?: Handler<"joined">;
+  onLeft?: Handler<"left">;
+  onParticipantJoined?: Handler<"participant-joined">;
+  onRoleChanged?: Handler<"role-changed">;
+  onEnded?: Handler<"ended">;
+  onError?: Handler<"error">;
+}
+
+/** Loads the script that defines the element, once. */
+function load(server: string): void {
+  const src = new URL("/embed.js", server).href;
+  if (document.querySelector(`script[src="${CSS.escape(src)}"]`)) return;
+  document.head.append(Object.assign(document.createElement("script"), { src, async: true }));
+}
+
+/** A call of Conclave. The page's origin must be one of `http.embed_origins`. */
+export const ConclaveCall = forwardRef<ConclaveCallElement, ConclaveCallProps>(function ConclaveCall(props, ref) {
+  const element = useRef<ConclaveCallElement>(null);
+  const newest = useRef(props);
+  newest.current = props;
+  useImperativeHandle(ref, () => element.current as ConclaveCallElement, []);
+  useEffect(() => load(props.server), [props.server]);
+  useEffect(() => {
+    const ended = new AbortController();
+    const listen = <Name extends keyof ConclaveCallEvents>(
+      name: Name,
+      find: (props: ConclaveCallProps) => Handler<Name> | undefined,
+    ) => {
+      const pass = (event: Event) => find(newest.current)?.((event as CustomEvent<ConclaveCallEvents[Name]>).detail);
+      element.current?.addEventListener(name, pass, { signal: ended.signal });
+    };
+    listen("joined", ({ onJoined }) => onJoined);
+    listen("left", ({ onLeft }) => onLeft);
+    listen("participant-joined", ({ onParticipantJoined }) => onParticipantJoined);
+    listen("role-changed", ({ onRoleChanged }) => onRoleChanged);
+    listen("ended", ({ onEnded }) => onEnded);
+    listen("error", ({ onError }) => onError);
+    return () => ended.abort();
+  }, []);
+  const { code, token, url, name, layout, chat, language, className, style } = props;
+  const attributes = { code, token, url, name, layout, chat: chat === false ? "off" : undefined, language };
+  return createElement("conclave-call", { ...attributes, class: className, style, ref: element });
+});

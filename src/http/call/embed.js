@@ -1,0 +1,138 @@
+// Defines <conclave-call>: a call of this server in a page of its own. Load it with <script src="https://…/embed.js"></script>; the
+// page's origin must be one of `http.embed_origins`. docs/embedding.md describes attributes, events and methods.
+(() => {
+  const NAME = 'conclave-call';
+  const script = document.currentScript;
+  if (!script) throw new Error(`load ${NAME} with a <script> element, not as a module`);
+  if (customElements.get(NAME)) return;
+
+  const SERVER = new URL(script.src).origin;
+  const ATTRIBUTES = ['code', 'token', 'url', 'name', 'layout', 'chat', 'language'];
+  const COLORS = ['accent', 'background', 'panel', 'text'];
+  const EVENTS = ['joined', 'left', 'participant-joined', 'role-changed', 'ended', 'error'];
+  // For what the frame itself may use; other frames in it get nothing.
+  const ALLOWED = ['camera', 'microphone', 'display-capture', 'speaker-selection', 'autoplay', 'fullscreen', 'clipboard-write'];
+  // A page that has loaded says so at once. One that may not be shown says nothing.
+  const LOADED_MS = 5_000;
+
+  const STYLES = new CSSStyleSheet();
+  STYLES.replaceSync(':host { display: block; min-height: 30rem } :host([hidden]) { display: none } iframe { display: block; width: 100%; height: 100%; min-height: inherit; border: 0 }');
+
+  class ConclaveCall extends HTMLElement {
+    static observedAttributes = [...ATTRIBUTES, 'class', 'style'];
+    #root = this.attachShadow({ mode: 'closed' });
+    #frame = null;
+    #isReady = false;
+    #calls = new Map();
+    #lastCall = 0;
+    #timer;
+    #listener = (event) => this.#receive(event);
+
+    constructor() {
+      super();
+      this.#root.adoptedStyleSheets = [STYLES];
+    }
+
+    connectedCallback() {
+      const frame = document.createElement('iframe');
+      frame.title = this.getAttribute('title') ?? 'Call';
+      frame.allow = ALLOWED.join('; ');
+      frame.src = `${SERVER}/call?parent=${encodeURIComponent(location.origin)}`;
+      frame.addEventListener('load', () => this.#expect(), { once: true });
+      addEventListener('message', this.#listener);
+      this.#frame = frame;
+      this.#root.append(frame);
+    }
+
+    disconnectedCallback() {
+      clearTimeout(this.#timer);
+      removeEventListener('message', this.#listener);
+      this.#frame.remove();
+      this.#frame = null;
+      this.#isReady = false;
+      for (const { reject } of this.#calls.values()) reject(failure('not_in_call', 'the element was removed'));
+      this.#calls.clear();
+    }
+
+    attributeChangedCallback() {
+      if (this.#isReady) this.#setUp();
+    }
+
+    // Mutes the microphone, or unmutes it with `false`.
+    mute(isMuted = true) {
+      return this.#call('mute', isMuted);
+    }
+
+    // Turns the camera off, or on with `false`.
+    muteCamera(isMuted = true) {
+      return this.#call('muteCamera', isMuted);
+    }
+
+    // Shares the screen, or ends that with `false`. Browsers ask the user which screen.
+    share(isShared = true) {
+      return this.#call('share', isShared);
+    }
+
+    // Leaves the call.
+    leave() {
+      return this.#call('leave', true);
+    }
+
+    #call(method, value) {
+      if (!this.#isReady) return Promise.reject(failure('not_in_call', 'the call page has not loaded'));
+      this.#lastCall += 1;
+      const id = this.#lastCall;
+      const result = new Promise((resolve, reject) => this.#calls.set(id, { resolve, reject }));
+      this.#post({ type: 'call', id, method, value: Boolean(value) }, method === 'share' && value);
+      return result;
+    }
+
+    #setUp() {
+      const given = ATTRIBUTES.filter((name) => this.hasAttribute(name)).map((name) => [name, this.getAttribute(name)]);
+      const style = getComputedStyle(this);
+      const colors = COLORS.map((name) => [name, style.getPropertyValue(`--conclave-${name}`).trim()]).filter(([, color]) => color);
+      this.#post({ type: 'setup', ...Object.fromEntries(given), colors: Object.fromEntries(colors) });
+    }
+
+    // A click in this page lets the frame share the screen, where the browser can delegate that.
+    #post(message, needsScreen = false) {
+      const options = { targetOrigin: SERVER, ...(needsScreen && navigator.userActivation?.isActive && { delegate: 'display-capture' }) };
+      this.#frame.contentWindow.postMessage({ conclave: 1, ...message }, options);
+    }
+
+    #receive({ source, origin, data }) {
+      if (source !== this.#frame?.contentWindow || origin !== SERVER || data?.conclave !== 1) return;
+      if (data.type === 'ready') {
+        clearTimeout(this.#timer);
+        this.#isReady = true;
+        this.#setUp();
+      }
+      if (data.type === 'event' && EVENTS.includes(data.name)) this.#dispatch(data.name, data.detail);
+      if (data.type === 'result') this.#finish(data);
+    }
+
+    #finish({ id, error }) {
+      const { resolve, reject } = this.#calls.get(id) ?? {};
+      this.#calls.delete(id);
+      if (error) reject?.(failure(error.code, error.message));
+      else resolve?.();
+    }
+
+    #expect() {
+      if (this.#isReady) return;
+      this.#timer = setTimeout(() => {
+        this.#dispatch('error', { code: 'not_loaded', message: `${SERVER} has no call page, or ${location.origin} is not in http.embed_origins` });
+      }, LOADED_MS);
+    }
+
+    #dispatch(name, detail) {
+      this.dispatchEvent(new CustomEvent(name, { detail }));
+    }
+  }
+
+  function failure(code, message) {
+    return Object.assign(new Error(message), { code });
+  }
+
+  customElements.define(NAME, ConclaveCall);
+})();

@@ -1,0 +1,157 @@
+// A call: from the connection to its end. Everything of the media comes from livekit-client.
+
+import { Chat } from './chat.js';
+import { Controls } from './controls.js';
+import { ask, closeAll } from './dialogs.js';
+import { element } from './dom.js';
+import { Hands } from './hands.js';
+import { Moderation } from './moderation.js';
+import { nameOf, roleOf } from './names.js';
+import { clear, notice, problem } from './notices.js';
+import { Moderator } from './server.js';
+import { Stage } from './stage.js';
+import { text } from './texts.js';
+
+const { Room, RoomEvent, ConnectionState, DisconnectReason } = LivekitClient;
+const REASONS = {
+  [DisconnectReason.CLIENT_INITIATED]: 'left',
+  [DisconnectReason.PARTICIPANT_REMOVED]: 'removed',
+  [DisconnectReason.ROOM_DELETED]: 'ended',
+  [DisconnectReason.DUPLICATE_IDENTITY]: 'elsewhere',
+  [DisconnectReason.SERVER_SHUTDOWN]: 'stopped',
+};
+
+export class Call {
+  // `granted` is a room token with its url; `wishes` are the devices, the layout, and whether there is a chat. `emit` tells an embedding
+  // page what happens, and `onEnd` gets the reason of the end.
+  constructor(granted, wishes, { emit, onEnd }) {
+    Object.assign(this, { granted, wishes, emit, onEnd, layout: wishes.layout });
+    const device = (id) => (id ? { deviceId: id } : undefined);
+    this.room = new Room({
+      adaptiveStream: true, dynacast: true,
+      audioCaptureDefaults: device(wishes.microphoneId), videoCaptureDefaults: device(wishes.cameraId),
+    });
+    this.hands = new Hands(this.room, (participant, isRaised) => this.showHand(participant, isRaised));
+    this.bind();
+  }
+
+  bind() {
+    const { room } = this;
+    room.on(RoomEvent.ConnectionStateChanged, (state) => this.showConnection(state));
+    room.on(RoomEvent.Disconnected, (reason) => this.end(reason));
+    room.on(RoomEvent.ParticipantConnected, (one) => this.emit('participant-joined', this.describe(one)));
+    room.on(RoomEvent.ParticipantAttributesChanged, (changed, participant) => {
+      if ('svc.role' in changed) this.roleChanged(participant);
+    });
+    room.on(RoomEvent.ParticipantPermissionsChanged, (_, participant) => {
+      if (participant?.isLocal) this.chat?.allow(participant.permissions?.canPublishData !== false);
+    });
+  }
+
+  describe(participant) {
+    return { identity: participant.identity, name: nameOf(participant), role: roleOf(participant) || null };
+  }
+
+  // Connects. What it refuses is an error, after which nothing is left of the call.
+  async join() {
+    const { room, granted } = this;
+    await room.connect(granted.url, granted.token);
+    this.roomName = room.name.replace(/^prj_[0-9a-f]+\./, '');
+    this.moderation = new Moderation(room, new Moderator(this.roomName, () => room.engine?.token ?? granted.token), () => this.show());
+    this.stage = new Stage(room, this.view(), this.layout);
+    this.chat = new Chat(room, { isOffered: this.wishes.chat });
+    this.controls = new Controls(room, { hands: this.hands, leave: () => this.askToLeave(), setLayout: (layout) => this.setLayout(layout) });
+    this.start();
+    await this.moderation.refresh();
+    await this.controls.useSpeaker(this.wishes.speakerId);
+    for (const device of ['microphone', 'camera']) {
+      if (this.wishes[device] && this.controls.mayPublish(device)) await this.controls.tryTo(device, true).catch(() => {});
+    }
+  }
+
+  view() {
+    const call = this;
+    return {
+      isRaised: (participant) => call.hands.isRaised(participant),
+      get canModerate() { return call.moderation.canModerate; },
+      more: (participant) => call.moderation.show(participant),
+    };
+  }
+
+  start() {
+    const me = this.room.localParticipant;
+    element('lobby').hidden = true;
+    element('call').hidden = false;
+    element('room-name').textContent = this.roomName;
+    element('own-role').textContent = roleOf(me);
+    this.controls.showLayout(this.layout);
+    this.controls.showAudio();
+    this.chat.allow(me.permissions?.canPublishData !== false);
+    this.showConnection(this.room.state);
+    this.show();
+    // Where the form was, the focus would be lost.
+    element('microphone').focus({ preventScroll: true });
+    this.emit('joined', { room: this.roomName, ...this.describe(me) });
+  }
+
+  show() {
+    this.stage.view = this.view();
+    this.stage.show();
+    this.controls.show();
+  }
+
+  setLayout(layout) {
+    this.layout = layout;
+    this.stage.setLayout(layout);
+    this.controls.showLayout(layout);
+  }
+
+  showHand(participant, isRaised) {
+    this.stage?.show();
+    this.controls?.show();
+    if (isRaised && !participant.isLocal) notice(text('raises-hand', { name: nameOf(participant) }));
+  }
+
+  roleChanged(participant) {
+    const change = this.describe(participant);
+    this.emit('role-changed', change);
+    if (!participant.isLocal) return;
+    element('own-role').textContent = change.role ?? '';
+    notice(text('role-changed', { role: change.role ?? '' }));
+    this.moderation?.refresh();
+  }
+
+  showConnection(state) {
+    const tag = element('connection');
+    const isLost = state === ConnectionState.Reconnecting || state === ConnectionState.SignalReconnecting;
+    tag.dataset.state = isLost ? 'reconnecting' : state;
+    tag.dataset.text = isLost ? 'reconnecting' : 'connected';
+    tag.textContent = isLost || state === ConnectionState.Connected ? text(tag.dataset.text) : '';
+  }
+
+  // Who may end the call for everyone is asked what is meant.
+  async askToLeave() {
+    if (!this.moderation.canEnd) return this.leave();
+    const answer = await ask(text('leave-question'), { leave: { key: 'leave' }, end: { key: 'end-call', isDangerous: true } });
+    if (answer === 'leave') await this.leave();
+    if (answer === 'end') await this.moderation.moderator.endRoom().catch((error) => problem(error.message));
+    return undefined;
+  }
+
+  leave() {
+    return this.room.disconnect();
+  }
+
+  end(code) {
+    // The event also comes for a connection that never was.
+    if (!this.stage) return;
+    const reason = code === undefined ? 'left' : REASONS[code] ?? 'lost';
+    closeAll();
+    clear();
+    this.stage.clear();
+    element('call').hidden = true;
+    if (reason === 'ended') this.emit('ended', { room: this.roomName });
+    this.emit('left', { room: this.roomName, reason });
+    this.onEnd(reason);
+  }
+}

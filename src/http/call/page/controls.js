@@ -1,0 +1,119 @@
+// The buttons below the call, and the dialog of its devices.
+
+import { canChooseSpeaker, explain, fillDevices } from './devices.js';
+import { open } from './dialogs.js';
+import { element } from './dom.js';
+import { setIcon } from './icons.js';
+import { remember } from './memory.js';
+import { clear, problem } from './notices.js';
+import { label } from './texts.js';
+
+const { RoomEvent, Track } = LivekitClient;
+const EVENTS = [
+  RoomEvent.LocalTrackPublished, RoomEvent.LocalTrackUnpublished, RoomEvent.TrackMuted, RoomEvent.TrackUnmuted,
+  RoomEvent.ParticipantPermissionsChanged,
+];
+const SOURCES = { microphone: Track.Source.Microphone, camera: Track.Source.Camera, screen: Track.Source.ScreenShare };
+const DEVICES = { microphone: 'audioinput', camera: 'videoinput', speaker: 'audiooutput' };
+
+export class Controls {
+  constructor(room, { hands, leave, setLayout }) {
+    Object.assign(this, { room, hands });
+    for (const event of EVENTS) room.on(event, () => this.show());
+    for (const source of Object.keys(SOURCES)) element(source).onclick = () => this.tryTo(source, !this.isOn(source)).catch(() => {});
+    element('hand').onclick = () => this.raiseHand();
+    element('leave').onclick = leave;
+    element('layout').onclick = () => setLayout(element('layout').dataset.other);
+    element('settings-button').onclick = () => this.openSettings();
+    element('audio').onclick = () => room.startAudio();
+    room.on(RoomEvent.AudioPlaybackStatusChanged, () => this.showAudio());
+    for (const device of Object.keys(DEVICES)) {
+      element(`${device}-now`).onchange = ({ target }) => this.switchTo(device, target.value);
+    }
+  }
+
+  isOn(source) {
+    const { isMicrophoneEnabled, isCameraEnabled, isScreenShareEnabled } = this.room.localParticipant;
+    return { microphone: isMicrophoneEnabled, camera: isCameraEnabled, screen: isScreenShareEnabled }[source];
+  }
+
+  mayPublish(source) {
+    const { canPublish, canPublishSources: sources } = this.room.localParticipant.permissions ?? {};
+    return canPublish !== false && (!sources?.length || sources.includes(Track.sourceToProto(SOURCES[source])));
+  }
+
+  async change(source, isOn) {
+    const { localParticipant: me } = this.room;
+    if (source === 'microphone') await me.setMicrophoneEnabled(isOn);
+    if (source === 'camera') await me.setCameraEnabled(isOn);
+    if (source === 'screen') await me.setScreenShareEnabled(isOn, { audio: true });
+  }
+
+  // Devices can be missing or refused. The call goes on without them, and says so; the error is for an embedding page.
+  async tryTo(source, isOn) {
+    clear();
+    try {
+      await this.change(source, isOn);
+    } catch (error) {
+      // A refused screen is most often a dialog that was closed.
+      if (source !== 'screen' || error.name !== 'NotAllowedError') problem(explain(source, error));
+      throw error;
+    } finally {
+      this.show();
+    }
+  }
+
+  async raiseHand() {
+    try {
+      await this.hands.toggle();
+    } catch (error) {
+      problem(error.message);
+    }
+    this.show();
+  }
+
+  show() {
+    for (const source of Object.keys(SOURCES)) {
+      const isOn = this.isOn(source);
+      element(source).setAttribute('aria-pressed', String(isOn));
+      element(source).disabled = !this.mayPublish(source);
+      if (source !== 'screen') setIcon(element(source), isOn ? source : `${source}-off`);
+    }
+    element('screen').hidden = !navigator.mediaDevices?.getDisplayMedia;
+    element('hand').setAttribute('aria-pressed', String(this.hands.isRaised(this.room.localParticipant)));
+    element('hand').disabled = this.room.localParticipant.permissions?.canPublishData === false;
+  }
+
+  // The button shows the other layout, which it changes to.
+  showLayout(layout) {
+    const button = element('layout');
+    button.dataset.other = layout === 'grid' ? 'speaker' : 'grid';
+    setIcon(button, button.dataset.other);
+    label(button, `layout-${button.dataset.other}`);
+  }
+
+  showAudio() {
+    element('audio').hidden = this.room.canPlaybackAudio;
+  }
+
+  async openSettings() {
+    for (const [device, kind] of Object.entries(DEVICES)) {
+      await fillDevices(element(`${device}-now`), device, this.room.getActiveDevice(kind));
+    }
+    await open(element('settings'));
+  }
+
+  async switchTo(device, deviceId) {
+    remember({ [`${device}Id`]: deviceId });
+    try {
+      await this.room.switchActiveDevice(DEVICES[device], deviceId);
+    } catch (error) {
+      problem(explain(device, error));
+    }
+  }
+
+  // The loudspeaker that was chosen before the call.
+  async useSpeaker(deviceId) {
+    if (deviceId && canChooseSpeaker) await this.room.switchActiveDevice('audiooutput', deviceId).catch(() => {});
+  }
+}

@@ -1,0 +1,88 @@
+// Cameras, microphones and loudspeakers: which there are, and a look at them before the call.
+
+import { make } from './dom.js';
+import { isText, text } from './texts.js';
+
+const KINDS = { microphone: 'audioinput', camera: 'videoinput', speaker: 'audiooutput' };
+const MEDIA = { microphone: 'audio', camera: 'video' };
+const CAUSES = {
+  NotAllowedError: 'blocked', SecurityError: 'blocked', NotFoundError: 'missing', OverconstrainedError: 'missing', NotReadableError: 'busy',
+  AbortError: 'busy', InvalidStateError: 'click',
+};
+
+// Whether sound can be played on another loudspeaker than the one of the system.
+export const canChooseSpeaker = 'setSinkId' in HTMLMediaElement.prototype;
+
+// Why a device cannot be used, and what to do about it.
+export function explain(device, error) {
+  if (!navigator.mediaDevices) return text('device-insecure');
+  const key = `${device}-${CAUSES[error?.name]}`;
+  return isText(key) ? text(key) : text('device-failed', { reason: error?.message ?? '' });
+}
+
+// Fills a list with the devices of a kind. Browsers name them once one of the kind is in use.
+export async function fillDevices(select, device, chosen) {
+  const all = (await navigator.mediaDevices?.enumerateDevices()) ?? [];
+  const found = all.filter(({ kind, deviceId }) => kind === KINDS[device] && deviceId);
+  const options = found.map(({ deviceId, label }, index) => make('option', { value: deviceId, textContent: label || `${text(device)} ${index + 1}` }));
+  select.replaceChildren(...options);
+  if (found.some(({ deviceId }) => deviceId === chosen)) select.value = chosen;
+  select.closest('label').hidden = found.length === 0 || (device === 'speaker' && !canChooseSpeaker);
+}
+
+// The microphone and the camera before the call: a picture, and a level.
+export class Preview {
+  constructor(video, meter) {
+    Object.assign(this, { video, meter, tracks: {} });
+  }
+
+  // Starts a device. Another start or a stop in between wins.
+  async start(device, deviceId) {
+    this.stop(device);
+    const turn = Symbol(device);
+    this.tracks[device] = { turn };
+    const wanted = deviceId ? { deviceId: { ideal: deviceId } } : true;
+    const stream = await navigator.mediaDevices.getUserMedia({ [MEDIA[device]]: wanted });
+    if (this.tracks[device]?.turn !== turn) {
+      stream.getTracks().forEach((track) => track.stop());
+      return;
+    }
+    this.tracks[device].stream = stream;
+    if (device === 'camera') this.video.srcObject = stream;
+    else this.measure(stream);
+  }
+
+  stop(device) {
+    this.tracks[device]?.stream?.getTracks().forEach((track) => track.stop());
+    delete this.tracks[device];
+    if (device === 'camera') this.video.srcObject = null;
+    else this.silence();
+  }
+
+  end() {
+    this.stop('camera');
+    this.stop('microphone');
+  }
+
+  // Shows the level of a microphone, as the root mean square of its samples.
+  measure(stream) {
+    this.context = new AudioContext();
+    const analyser = this.context.createAnalyser();
+    this.context.createMediaStreamSource(stream).connect(analyser);
+    const samples = new Float32Array(analyser.fftSize);
+    const show = () => {
+      if (!this.context) return;
+      analyser.getFloatTimeDomainData(samples);
+      const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
+      this.meter.value = Math.min(1, Math.sqrt(power) * 4);
+      requestAnimationFrame(show);
+    };
+    show();
+  }
+
+  silence() {
+    this.context?.close();
+    this.context = null;
+    this.meter.value = 0;
+  }
+}

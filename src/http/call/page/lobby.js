@@ -1,0 +1,126 @@
+// Before the call: who joins what, and with which devices.
+
+import { Preview, explain, fillDevices } from './devices.js';
+import { element } from './dom.js';
+import { setIcon } from './icons.js';
+import { remember, remembered } from './memory.js';
+import { initialsOf, nameInToken } from './names.js';
+import { onLanguage, text } from './texts.js';
+
+const DEVICES = ['microphone', 'camera'];
+
+export class Lobby {
+  // `join` gets what the form says, and ends when the call has begun, or with an error.
+  constructor({ isDev, join }) {
+    Object.assign(this, { isDev, join, form: element('join'), given: {}, problems: {} });
+    this.preview = new Preview(element('preview'), element('level'));
+    this.isOn = Object.fromEntries(DEVICES.map((device) => [device, remembered()[device] !== false]));
+    this.form.name.value = remembered().name ?? '';
+    this.form.name.oninput = () => this.showInitials();
+    this.form.onsubmit = (event) => {
+      event.preventDefault();
+      this.submit();
+    };
+    for (const device of DEVICES) {
+      element(`${device}-before`).onclick = () => this.turn(device, !this.isOn[device]);
+      element(`${device}-list`).onchange = () => this.turn(device, true);
+    }
+    navigator.mediaDevices?.addEventListener('devicechange', () => this.listDevices());
+    onLanguage(() => this.showDevices());
+    this.showInitials();
+  }
+
+  // What is given beforehand is not asked for: a room code, or a room token with its url; and a name.
+  admit({ code = '', token = '', url = '', name = '' }) {
+    this.given = { code, token, url };
+    const hasToken = token !== '';
+    if (name) this.form.name.value = name.slice(0, this.form.name.maxLength);
+    if (hasToken) this.form.name.value = nameInToken(token);
+    this.form.name.readOnly = hasToken;
+    this.form.code.value = code;
+    element('by-code').hidden = hasToken || code !== '';
+    element('by-room').hidden = !this.isDev || hasToken || code !== '';
+    this.form.code.required = !this.isDev && !hasToken;
+    this.showInitials();
+  }
+
+  async show(message = '') {
+    element('lobby').hidden = false;
+    element('join-error').textContent = message;
+    for (const device of DEVICES) await this.turn(device, this.isOn[device], { isAsked: false });
+  }
+
+  async submit() {
+    const { form } = this;
+    element('join-error').textContent = '';
+    form.submit.disabled = true;
+    const devices = this.devices();
+    remember({ ...devices, ...(!this.given.token && { name: form.name.value }) });
+    this.preview.end();
+    const { token, url } = this.given;
+    const entry = { token, url, code: form.code.value.trim(), room: form.room.value, role: form.role.value, name: form.name.value };
+    try {
+      await this.join(entry, devices);
+    } catch (error) {
+      this.fail(error);
+    }
+    form.submit.disabled = false;
+  }
+
+  // A code that admits to nothing can be replaced.
+  fail(error) {
+    if (error.code === 'code_not_found') {
+      element('by-code').hidden = false;
+      this.form.code.focus();
+    }
+    this.show(error.message);
+  }
+
+  devices() {
+    const ids = ['microphone', 'camera', 'speaker'].map((device) => [`${device}Id`, element(`${device}-list`).value]);
+    return { ...this.isOn, ...Object.fromEntries(ids) };
+  }
+
+  // Turns a device on or off. Not `isAsked`, it is as remembered.
+  async turn(device, isOn, { isAsked = true } = {}) {
+    const chosen = isAsked ? element(`${device}-list`).value : remembered()[`${device}Id`];
+    this.isOn[device] = isOn;
+    delete this.problems[device];
+    this.showDevices();
+    try {
+      if (isOn) await this.preview.start(device, chosen);
+      else this.preview.stop(device);
+    } catch (error) {
+      this.isOn[device] = false;
+      this.problems[device] = error;
+    }
+    // Another one may have joined meanwhile.
+    if (element('lobby').hidden) this.preview.end();
+    this.showDevices();
+    await this.listDevices();
+  }
+
+  async listDevices() {
+    for (const device of [...DEVICES, 'speaker']) {
+      const select = element(`${device}-list`);
+      await fillDevices(select, device, select.value || remembered()[`${device}Id`]);
+    }
+  }
+
+  showDevices() {
+    for (const device of DEVICES) {
+      const button = element(`${device}-before`);
+      button.setAttribute('aria-pressed', String(this.isOn[device]));
+      setIcon(button, this.isOn[device] ? device : `${device}-off`);
+    }
+    element('preview').hidden = !this.isOn.camera;
+    element('level').hidden = !this.isOn.microphone;
+    const problems = Object.entries(this.problems).map(([device, error]) => explain(device, error));
+    element('device-problem').textContent = [...new Set(problems)].join(' ');
+    element('camera-off').textContent = this.isOn.camera ? '' : text('camera-is-off');
+  }
+
+  showInitials() {
+    element('own-initials').textContent = initialsOf(this.form.name.value);
+  }
+}

@@ -1,0 +1,21 @@
+// What the page remembers in this browser: the name, the devices and the language. Without storage, as in some frames, it remembers
+// nothing.
+
+const KEY = 'conclave-call';
+
+export function remembered() {
+  try {
+    const stored = JSON.parse(localStorage.getItem(KEY));
+    return stored && typeof stored === 'object' ? stored : {};
+  } catch {
+    return {};
+  }
+}
+
+export function remember(values) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify({ ...remembered(), ...values }));
+  } catch {
+    // The next call asks again.
+  }
+}

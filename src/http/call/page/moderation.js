@@ -1,0 +1,81 @@
+// What a participant may do to others: mute and unmute, change the role, remove, end the call. The server checks each of it again.
+
+import { ask, open } from './dialogs.js';
+import { element, make } from './dom.js';
+import { nameOf, roleOf } from './names.js';
+import { problem } from './notices.js';
+import { text } from './texts.js';
+
+const { RoomEvent, Track } = LivekitClient;
+const SOURCES = { microphone: Track.Source.Microphone, camera: Track.Source.Camera, screen: Track.Source.ScreenShare };
+const NOTHING = { permissions: {}, roles: [] };
+
+export class Moderation {
+  constructor(room, moderator, onChange) {
+    Object.assign(this, { room, moderator, onChange, ...NOTHING });
+    this.dialog = element('participant');
+    element('change-role').onsubmit = (event) => {
+      event.preventDefault();
+      this.act((identity) => moderator.changeRole(identity, element('new-role').value));
+    };
+    element('remove').onclick = () => this.remove();
+    room.on(RoomEvent.ParticipantDisconnected, (one) => {
+      if (one === this.participant) this.dialog.close('');
+    });
+  }
+
+  // Asks the server anew, as after a change of the own role.
+  async refresh() {
+    const found = await this.moderator.abilities().catch(() => NOTHING);
+    Object.assign(this, found);
+    this.onChange();
+  }
+
+  get canEnd() {
+    return this.permissions.end_room === true;
+  }
+
+  get canModerate() {
+    const { mute_others: mute, unmute_others: unmute, change_role: change, remove_others: remove } = this.permissions;
+    return [mute, unmute, change, remove].includes(true);
+  }
+
+  show(participant) {
+    this.participant = participant;
+    element('participant-name').textContent = nameOf(participant);
+    element('participant-tracks').replaceChildren(...this.trackButtons());
+    const roles = this.roles.map((role) => make('option', { textContent: role, selected: role === roleOf(participant) }));
+    element('new-role').replaceChildren(...roles);
+    element('change-role').hidden = this.permissions.change_role !== true || roles.length < 2;
+    element('remove').hidden = this.permissions.remove_others !== true;
+    open(this.dialog);
+  }
+
+  // A button for each track that the role may mute, or unmute.
+  trackButtons() {
+    return Object.entries(SOURCES).flatMap(([name, source]) => {
+      const publication = this.participant.getTrackPublication(source);
+      const isMuted = publication?.isMuted;
+      const isAllowed = isMuted ? this.permissions.unmute_others : this.permissions.mute_others;
+      if (!publication || !isAllowed) return [];
+      const act = () => this.act((identity) => this.moderator.mute(identity, publication.trackSid, !isMuted));
+      return [make('button', { type: 'button', textContent: text(`${isMuted ? 'unmute' : 'mute'}-${name}`), onclick: act })];
+    });
+  }
+
+  async act(action) {
+    this.dialog.close('');
+    try {
+      await action(this.participant.identity);
+    } catch (error) {
+      problem(error.message);
+    }
+  }
+
+  async remove() {
+    this.dialog.close('');
+    const question = text('remove-question', { name: nameOf(this.participant) });
+    const answer = await ask(question, { remove: { key: 'remove', isDangerous: true } });
+    if (answer) await this.act((identity) => this.moderator.remove(identity));
+  }
+}

@@ -1,0 +1,56 @@
+// Messages with the page that shows this one in a frame. They are for, and from, one origin: the one that the frame's address names,
+// if it is one of `http.embed_origins`. Other messages are ignored.
+
+const ALLOWED = document.body.dataset.parents.split(' ').filter(Boolean);
+// Nothing that a page sends is longer than a room token.
+const MOST_CHARACTERS = 10_000;
+const TEXTS = ['code', 'token', 'url', 'name', 'layout', 'chat', 'language'];
+const COLORS = ['accent', 'background', 'panel', 'text'];
+
+function texts(source, names) {
+  const given = names.filter((name) => typeof source?.[name] === 'string' && source[name].length <= MOST_CHARACTERS);
+  return Object.fromEntries(given.map((name) => [name, source[name]]));
+}
+
+export class Parent {
+  // `setUp` gets what the page wants the call to be; `methods` are what it may call.
+  constructor({ setUp, methods }) {
+    const origin = new URLSearchParams(location.search).get('parent');
+    this.isFramed = window.parent !== window;
+    this.origin = this.isFramed && ALLOWED.includes(origin) ? origin : null;
+    if (!this.origin) return;
+    addEventListener('message', ({ source, origin: sender, data }) => {
+      if (source !== window.parent || sender !== this.origin || data?.conclave !== 1) return;
+      if (data.type === 'setup') setUp({ ...texts(data, TEXTS), colors: texts(data.colors, COLORS) });
+      if (data.type === 'call') this.call(methods, data);
+    });
+  }
+
+  // Whether another page decides what is joined.
+  get decides() {
+    return this.origin !== null;
+  }
+
+  ready() {
+    this.post({ type: 'ready' });
+  }
+
+  emit(name, detail = {}) {
+    this.post({ type: 'event', name, detail });
+  }
+
+  async call(methods, { id, method, value }) {
+    if (!Number.isSafeInteger(id)) return;
+    try {
+      if (!Object.hasOwn(methods, method)) throw Object.assign(new Error('no such method'), { code: 'no_such_method' });
+      await methods[method](value === true);
+      this.post({ type: 'result', id });
+    } catch (error) {
+      this.post({ type: 'result', id, error: { code: error.code ?? 'failed', message: String(error.message) } });
+    }
+  }
+
+  post(message) {
+    if (this.origin) window.parent.postMessage({ conclave: 1, ...message }, this.origin);
+  }
+}

@@ -1,0 +1,92 @@
+// A tile: a participant, or the screen that one shares.
+
+import { make } from './dom.js';
+import { fillIcons } from './icons.js';
+import { initialsOf, nameOf, roleOf } from './names.js';
+import { label, text } from './texts.js';
+
+const { Track } = LivekitClient;
+const QUALITIES = ['excellent', 'good', 'poor', 'lost'];
+
+function button(iconName, key, onclick) {
+  const made = make('button', { type: 'button', className: 'small', dataset: { icon: iconName }, onclick });
+  label(made, key);
+  return made;
+}
+
+export class Tile {
+  // `actions` are `pin` and `more`, for the participant.
+  constructor(participant, kind, actions) {
+    Object.assign(this, { participant, isScreen: kind === 'screen' });
+    this.pin = button('pin', 'pin', () => actions.pin(this));
+    this.more = button('more', 'more', () => actions.more(participant));
+    this.hand = make('span', { className: 'hand', dataset: { icon: 'hand' } });
+    this.initials = make('span', { className: 'initials', attributes: { 'aria-hidden': 'true' } });
+    this.name = make('bdi', { className: 'name' });
+    this.role = make('span', { className: 'role' });
+    this.quality = make('span', { className: 'quality' }, make('i'), make('i'), make('i'));
+    this.muted = make('span', { className: 'muted', dataset: { icon: 'microphone-off' } });
+    this.root = make('div', { className: `tile ${kind}`, attributes: { role: 'group' } },
+      this.initials, this.hand,
+      make('div', { className: 'label' }, this.muted, this.name, this.role, this.quality),
+      make('div', { className: 'actions' }, this.pin, this.more));
+    this.root.classList.toggle('own', participant.isLocal);
+    fillIcons(this.root);
+  }
+
+  // `view` says what is to be seen of the call: hands, the pinned tile, and who may be moderated.
+  update(view) {
+    const { participant, isScreen } = this;
+    const name = nameOf(participant);
+    const title = isScreen ? text('screen-of', { name }) : name + (participant.isLocal ? ` (${text('you')})` : '');
+    const isRaised = !isScreen && view.isRaised(participant);
+    this.initials.textContent = initialsOf(name);
+    this.name.textContent = title;
+    this.role.textContent = isScreen ? '' : roleOf(participant);
+    this.muted.hidden = isScreen || participant.isMicrophoneEnabled;
+    this.hand.hidden = !isRaised;
+    this.root.classList.toggle('speaking', !isScreen && participant.isSpeaking);
+    this.showQuality(isScreen ? 'unknown' : participant.connectionQuality);
+    this.more.hidden = participant.isLocal || !view.canModerate;
+    label(this.pin, view.pinned === this.key ? 'unpin' : 'pin');
+    this.pin.setAttribute('aria-label', `${this.pin.title}: ${title}`);
+    this.more.setAttribute('aria-label', `${text('more')}: ${title}`);
+    const states = [title, !this.muted.hidden && text('muted'), isRaised && text('hand-raised')];
+    this.root.setAttribute('aria-label', states.filter(Boolean).join(', '));
+    this.showVideo();
+  }
+
+  showQuality(quality) {
+    this.quality.hidden = !QUALITIES.includes(quality);
+    this.quality.dataset.quality = quality;
+    if (this.quality.hidden) return;
+    this.quality.title = text(`quality-${quality}`);
+    this.quality.setAttribute('role', 'img');
+    this.quality.setAttribute('aria-label', this.quality.title);
+  }
+
+  // The video element is kept while its track is, so that it does not flicker.
+  showVideo() {
+    const source = this.isScreen ? Track.Source.ScreenShare : Track.Source.Camera;
+    const publication = this.participant.getTrackPublication(source);
+    const track = publication && !publication.isMuted ? publication.videoTrack : undefined;
+    if (track === this.track) return;
+    this.removeVideo();
+    this.track = track;
+    if (!track) return;
+    const video = track.attach();
+    // Some browsers would read it as a film with controls.
+    video.setAttribute('aria-hidden', 'true');
+    video.tabIndex = -1;
+    this.root.prepend(video);
+  }
+
+  removeVideo() {
+    this.track?.detach().forEach((video) => video.remove());
+  }
+
+  remove() {
+    this.removeVideo();
+    this.root.remove();
+  }
+}
