@@ -36,7 +36,7 @@ impl Store {
     pub fn schema(&self) -> i64 {
         match self.location() {
             Location::File(_) => sqlite::migrate::SCHEMA,
-            Location::Server(_) => postgres::migrate::SCHEMA,
+            Location::Server(_) => postgres::migrate::newest(),
         }
     }
 }

@@ -5,10 +5,12 @@
 mod faults;
 pub(crate) mod health;
 mod import;
+pub(crate) mod indexes;
 mod lanes;
 pub mod lease;
 mod link;
 pub(crate) mod migrate;
+pub(crate) mod prepare;
 mod read_queue;
 mod readers;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Rotating the encryption key: a new key seals from now on, everything that the old key sealed is sealed again, and the old key is
+//! Rotating the encryption key of a file of records: a new key seals from now on, everything that the old key sealed is sealed again, and the old key is
 //! deleted.
 //!
 //! ```text
@@ -16,7 +16,6 @@ use crate::error::StoreError;
 use crate::rotation_lock;
 use crate::sql::{Row, Sql};
 use crate::store::Store;
-use crate::store_options::Location;
 use crate::tx::Tx;
 use crate::values::{Value, args};
 use crate::vault::{RotatedKeys, Sealed, Vault, VaultError};
@@ -59,9 +58,6 @@ const SEALED_TABLES: &[SealedTable] = &[
     },
 ];
 
-/// How often it is tried to write the id of the new key: transactions of a busy server hold the row, and a try takes two seconds.
-const NOTE_ATTEMPTS: u32 = 15;
-
 /// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
@@ -87,6 +83,19 @@ pub enum RotationError {
     /// The records cannot be sealed again.
     #[error("{0}")]
     Store(StoreError),
+    /// The key file does not hold the key that seals.
+    #[error(
+        "the records are encrypted with the key {0}, which is not in the key file of this machine: copy it from a server that has it"
+    )]
+    NotHeld(String),
+    /// Servers do not have the new key.
+    #[error("these servers do not have the key {key} yet: {}; copy the key file of this machine there, they read it without a restart", .servers.join(", "))]
+    NotEverywhere {
+        /// The id of the new key.
+        key: String,
+        /// The addresses of the servers.
+        servers: Vec<String>,
+    },
 }
 
 /// A column of a primary key.
@@ -137,7 +146,8 @@ fn reseal(tx: &Tx<'_>, table: &SealedTable, current: &str, rotation: &mut Rotati
             rotation.unopenable += 1;
             continue;
         };
-        let sealed = tx.vault.seal(&plain, table.purpose).map_err(|error| StoreError::not_sealed(&error))?;
+        let sealed =
+            tx.vault.seal(Some(current), &plain, table.purpose).map_err(|error| StoreError::not_sealed(&error))?;
         let changed = || StoreError::Unavailable("the key file has changed meanwhile".into());
         let sealed = sealed.filter(|sealed| sealed.key_id == current).ok_or_else(changed)?;
         update(tx.sql, table, &key, &sealed)?;
@@ -165,7 +175,7 @@ pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, S
 }
 
 impl Store {
-    /// Rotates the deployment's encryption key. The caller ensures that no two rotations run at once: each would drop the key of
+    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once: each would drop the key of
     /// the other.
     ///
     /// # Errors
@@ -173,29 +183,18 @@ impl Store {
     pub async fn rotate_key(&self) -> Result<Rotation, RotationError> {
         let begun = self.vault().begin_rotation().map_err(RotationError::KeyFile)?;
         let RotatedKeys { old, new } = begun.ok_or(RotationError::NoKey)?;
-        let (before, after) = (old.clone(), new.clone());
-        let rotation = self.write(Queue::SERVER, move |tx| {
-            rotation_lock::hold_alone(tx.sql)?;
-            let mut rotation = Rotation { old_key_id: old, new_key_id: new.clone(), resealed: 0, unopenable: 0 };
-            SEALED_TABLES.iter().try_for_each(|table| reseal(tx, table, &new, &mut rotation)).map(|()| rotation)
-        });
-        let rotation = rotation.await.map_err(RotationError::Store)?;
-        if let Location::Server(_) = self.location() {
-            self.note_key(before, after).await.map_err(RotationError::Store)?;
-        }
+        let rotation = self.reseal_all(old, new).await.map_err(RotationError::Store)?;
         self.vault().end_rotation().map_err(RotationError::KeyFile)?;
         Ok(rotation)
     }
 
-    /// Tells servers that wait to take over which key they need. Until this is done the key file opens with both.
-    async fn note_key(&self, old: String, new: String) -> Result<(), StoreError> {
-        let mut attempts = 1..NOTE_ATTEMPTS;
-        loop {
-            let (old, new) = (old.clone(), new.clone());
-            match self.write(Queue::SERVER, move |tx| rotation_lock::note(tx.sql, &old, &new)).await {
-                Err(StoreError::Unavailable(_)) if attempts.next().is_some() => {}
-                noted => return noted,
-            }
-        }
+    /// Seals everything under the key `new` that another one has sealed, in one transaction.
+    pub(crate) async fn reseal_all(&self, old: String, new: String) -> Result<Rotation, StoreError> {
+        self.write(Queue::SERVER, move |tx| {
+            rotation_lock::hold_alone(tx.sql)?;
+            let mut rotation = Rotation { old_key_id: old, new_key_id: new.clone(), resealed: 0, unopenable: 0 };
+            SEALED_TABLES.iter().try_for_each(|table| reseal(tx, table, &new, &mut rotation)).map(|()| rotation)
+        })
+        .await
     }
 }

@@ -92,14 +92,14 @@ impl Tx<'_> {
     /// Seals under the key that the deployment has now; `None` when it has no key. No rotation reads the records from here to the end of
     /// this transaction, so it finds what is sealed here.
     pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, StoreError> {
-        rotation_lock::hold(self.sql)?;
-        self.vault.seal(plain, purpose).map_err(|error| StoreError::not_sealed(&error))
+        let key = rotation_lock::hold(self.sql)?;
+        self.vault.seal(key.as_deref(), plain, purpose).map_err(|error| StoreError::not_sealed(&error))
     }
 
     /// The same, under the derived key when the deployment has none.
     pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Result<Sealed, StoreError> {
-        rotation_lock::hold(self.sql)?;
-        self.vault.seal_always(plain, purpose).map_err(|error| StoreError::not_sealed(&error))
+        let key = rotation_lock::hold(self.sql)?;
+        self.vault.seal_always(key.as_deref(), plain, purpose).map_err(|error| StoreError::not_sealed(&error))
     }
 
     /// Emits an event: it is written with the job, and a pending delivery of it for every active webhook endpoint of its project.

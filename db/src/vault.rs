@@ -111,15 +111,15 @@ impl Vault {
         self.deployment.as_ref().is_some_and(KeyFile::is_rotating)
     }
 
-    /// Seals under the deployment's key; `None` when it has no key.
+    /// Seals under the deployment's key with the id `key`, or its first one; `None` when it has no key.
     ///
     /// Reads the key file each time. Because a write job seals inside its transaction, everything that is sealed after the
     /// transaction of a rotation is sealed under the new key.
     ///
     /// # Errors
-    /// Fails when the key file can no longer be read.
-    pub(crate) fn seal(&self, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, VaultError> {
-        let key = self.deployment.as_ref().map(KeyFile::current).transpose()?;
+    /// Fails when the key file can no longer be read, or does not hold the key.
+    pub(crate) fn seal(&self, key: Option<&str>, plain: &[u8], purpose: &str) -> Result<Option<Sealed>, VaultError> {
+        let key = self.deployment.as_ref().map(|file| file.sealing(key)).transpose()?;
         key.map(|key| seal(&key, plain, purpose)).transpose()
     }
 
@@ -127,8 +127,8 @@ impl Vault {
     ///
     /// # Errors
     /// As for [`Self::seal`].
-    pub(crate) fn seal_always(&self, plain: &[u8], purpose: &str) -> Result<Sealed, VaultError> {
-        match self.seal(plain, purpose)? {
+    pub(crate) fn seal_always(&self, key: Option<&str>, plain: &[u8], purpose: &str) -> Result<Sealed, VaultError> {
+        match self.seal(key, plain, purpose)? {
             Some(sealed) => Ok(sealed),
             None => seal(&self.derived, plain, purpose),
         }
@@ -148,6 +148,17 @@ impl Vault {
     /// Deletes the old key from the key file, once nothing needs it any more.
     pub(crate) fn end_rotation(&self) -> Result<(), VaultError> {
         self.deployment.as_ref().map_or(Ok(()), KeyFile::end_rotation)
+    }
+
+    /// Adds a new key to the end of the key file, where it opens and does not seal unless the records name it. Does nothing for a
+    /// deployment without a key.
+    pub(crate) fn add_key(&self) -> Result<(), VaultError> {
+        self.deployment.as_ref().map_or(Ok(()), KeyFile::add)
+    }
+
+    /// Deletes all keys but the one with this id from the key file, which must hold it.
+    pub(crate) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
+        self.deployment.as_ref().map_or(Ok(()), |file| file.keep_only(id))
     }
 
     /// Opens a secret that was sealed for the same purpose, under the deployment's or the derived key.
@@ -183,7 +194,7 @@ mod tests {
     fn the_key_file_is_created_once_and_readable_by_its_owner_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("encryption.key");
-        let sealed = Vault::open(Some(&path), &secret()).unwrap().seal(b"x", "test").unwrap().unwrap();
+        let sealed = Vault::open(Some(&path), &secret()).unwrap().seal(None, b"x", "test").unwrap().unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let again = Vault::open(Some(&path), &secret()).unwrap();
         assert_eq!(again.open_sealed(&sealed, "test").unwrap(), b"x");
@@ -195,8 +206,8 @@ mod tests {
     #[test]
     fn without_a_key_only_secrets_that_must_be_encrypted_are_sealed() {
         let vault = Vault::open(None, &secret()).unwrap();
-        assert!(vault.seal(b"x", "test").unwrap().is_none());
-        let sealed = vault.seal_always(b"x", "test").unwrap();
+        assert!(vault.seal(None, b"x", "test").unwrap().is_none());
+        let sealed = vault.seal_always(None, b"x", "test").unwrap();
         assert_eq!(vault.open_sealed(&sealed, "test").unwrap(), b"x");
         let other = Vault::open(None, &Secret::new("another")).unwrap();
         assert!(other.open_sealed(&sealed, "test").is_err());
@@ -207,7 +218,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("encryption.key");
         let vault = Vault::open(Some(&path), &secret()).unwrap();
-        let sealed = vault.seal_always(b"x", "test").unwrap();
+        let sealed = vault.seal_always(None, b"x", "test").unwrap();
         assert!(vault.has_key() && !vault.is_rotating() && !vault.is_derived(&sealed.key_id));
         assert_eq!(vault.key_id().as_ref(), Some(&sealed.key_id));
         let RotatedKeys { old, new } = vault.begin_rotation().unwrap().unwrap();
@@ -219,14 +230,14 @@ mod tests {
 
         let keyless = Vault::open(None, &secret()).unwrap();
         assert!(!keyless.has_key() && !keyless.is_rotating() && keyless.key_id().is_none());
-        assert!(keyless.is_derived(&keyless.seal_always(b"x", "test").unwrap().key_id));
+        assert!(keyless.is_derived(&keyless.seal_always(None, b"x", "test").unwrap().key_id));
         assert!(keyless.begin_rotation().unwrap().is_none() && keyless.end_rotation().is_ok());
     }
 
     #[test]
     fn a_damaged_secret_is_not_opened() {
         let vault = Vault::open(None, &secret()).unwrap();
-        let mut sealed = vault.seal_always(b"hello", "test").unwrap();
+        let mut sealed = vault.seal_always(None, b"hello", "test").unwrap();
         sealed.bytes[30] ^= 1;
         assert!(vault.open_sealed(&sealed, "test").is_err());
         sealed.bytes.truncate(3);

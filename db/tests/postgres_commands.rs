@@ -11,8 +11,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use conclave_db::lease::{Role, require_media_key};
 use conclave_db::{
-    Location, OlderSchema, PostgresOptions, PostgresServer, Store, StoreMetrics, StoreOptions, Vault, check_postgres,
+    Location, OlderSchema, PostgresOptions, PostgresServer, RotationStep, Store, StoreMetrics, StoreOptions, Vault,
+    check_postgres,
 };
 use conclave_model::Secret;
 use prometheus::Registry;
@@ -58,25 +60,65 @@ fn wait_for_waiter(database: &Database<'_>) {
     }
 }
 
+/// Reports a server with these keys to the others.
+fn report(database: &Database<'_>, keys: &str) {
+    let now = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
+    database.run(&format!(
+        "INSERT INTO nodes VALUES ('n', 'https://n.example.org', NULL, '1', 1, '{keys}', 'm', {now})
+         ON CONFLICT (id) DO UPDATE SET encryption_key_ids = excluded.encryption_key_ids, seen_at = {now}"
+    ));
+}
+
 #[actix::test]
-async fn a_rotation_seals_all_records_again_and_tells_servers_which_key_they_need() {
+async fn a_rotation_waits_for_every_server_seals_all_records_again_and_drops_the_old_key() {
     let Some(cluster) = Cluster::installed() else { return };
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let store = open(&database, dir.path());
     let project = create_project(&store).await;
-    let url = "https://a.example".to_owned();
-    let endpoint = store.create_webhook_endpoint(project, url, Secret::new("hush"), None).await.unwrap();
-    let key = database.run("SELECT secret_key_id FROM webhook_endpoints");
-    database.run(&format!("UPDATE leadership SET encryption_key_id = '{key}'"));
+    let create =
+        || store.create_webhook_endpoint(project.clone(), "https://a.example".into(), Secret::new("hush"), None);
+    let endpoint = create().await.unwrap();
+    let seals = || database.run("SELECT string_agg(DISTINCT secret_key_id, ' ') FROM webhook_endpoints");
+    let key = seals();
+    let named = || database.run("SELECT encryption_key_id FROM leadership");
+    let lines = || fs::read_to_string(dir.path().join("encryption.key")).unwrap().lines().count();
 
-    let rotation = store.rotate_key().await.unwrap();
-    assert_eq!((rotation.resealed, rotation.unopenable, &rotation.old_key_id), (1, 0, &key));
-    assert_eq!(database.run("SELECT secret_key_id FROM webhook_endpoints"), rotation.new_key_id);
-    assert_eq!(database.run("SELECT encryption_key_id FROM leadership"), rotation.new_key_id);
+    let added = store.rotate_shared_key().await.unwrap();
+    assert_eq!((added.step, &added.old_key_id, lines()), (RotationStep::Added, &key, 2));
+    create().await.unwrap();
+    assert_eq!(seals(), key, "the new key seals nothing yet");
+    report(&database, &key);
+    for _ in 0..2 {
+        let refused = store.rotate_shared_key().await.unwrap_err().to_string();
+        assert!(refused.contains("https://n.example.org") && refused.contains(&added.new_key_id), "{refused}");
+        assert_eq!((seals(), named(), lines()), (key.clone(), String::new(), 2), "nothing has changed");
+    }
+
+    let new = added.new_key_id;
+    report(&database, &format!("{key} {new}"));
+    let sealed = store.rotate_shared_key().await.unwrap();
+    assert_eq!((sealed.step, sealed.resealed, sealed.unopenable), (RotationStep::Sealed, 2, 0));
+    assert_eq!((seals(), named()), (new.clone(), new.clone()));
+    create().await.unwrap();
+    assert_eq!((seals(), lines()), (new.clone(), 2), "it seals, whatever the order of the file");
+
+    // As after a step that was stopped before everything was sealed again.
+    database.run(&format!("UPDATE leadership SET encryption_key_id = '{key}'"));
+    create().await.unwrap();
+    database.run(&format!("UPDATE leadership SET encryption_key_id = '{new}'"));
+    report(&database, &key);
+    assert!(store.rotate_shared_key().await.is_err() && lines() == 2);
+    report(&database, &format!("{key} {new}"));
+    let dropped = store.rotate_shared_key().await.unwrap();
+    assert_eq!((dropped.step, dropped.resealed, lines()), (RotationStep::Dropped, 1, 1));
     store.close();
     let store = open(&database, dir.path());
     let found = store.active_webhook_endpoint(endpoint.id).await.unwrap().unwrap();
-    assert_eq!(found.secret.reveal(), "hush");
+    assert_eq!((found.secret.reveal(), seals()), ("hush", new.clone()));
+    assert_eq!(store.rotate_shared_key().await.unwrap().step, RotationStep::Added, "the next one");
+    fs::write(dir.path().join("encryption.key"), format!("{}\n", "5e".repeat(32))).unwrap();
+    let foreign = store.rotate_shared_key().await.unwrap_err().to_string();
+    assert!(foreign.contains(&new) && foreign.contains("copy it"), "{foreign}");
     store.close();
 }
 
@@ -86,30 +128,49 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
     let store = open(&database, dir.path());
     let project = create_project(&store).await;
+    store.rotate_shared_key().await.unwrap();
 
     // What is sealed when the rotation begins is finished first.
     let mut sealing = database.session();
     sealing.run(SEALING);
-    let (rotation, ()) = tokio::join!(store.rotate_key(), async {
+    let (rotation, ()) = tokio::join!(store.rotate_shared_key(), async {
         wait_for_waiter(&database);
         sealing.run("COMMIT");
     });
-    rotation.unwrap();
+    let old = rotation.unwrap().old_key_id;
 
-    // What waits for a rotation reads the key file after it.
+    // What waits for a rotation chooses its key after it.
     let mut rotating = database.session();
     rotating.run(ROTATION);
-    let file = dir.path().join("encryption.key");
     let create = store.create_webhook_endpoint(project, "https://a.example".into(), Secret::new("s"), None);
-    let (created, new) = tokio::join!(create, async {
+    let (created, ()) = tokio::join!(create, async {
         wait_for_waiter(&database);
-        let old = fs::read_to_string(&file).unwrap();
-        fs::write(&file, format!("{}\n{old}", "5e".repeat(32))).unwrap();
+        rotating.run(&format!("UPDATE leadership SET encryption_key_id = '{old}'"));
         rotating.run("COMMIT");
-        Vault::open(Some(&file), &Secret::new("media")).unwrap().key_id().unwrap()
     });
     created.unwrap();
-    assert_eq!(database.run("SELECT secret_key_id FROM webhook_endpoints"), new);
+    assert_eq!(database.run("SELECT secret_key_id FROM webhook_endpoints"), old);
+    store.close();
+}
+
+#[actix::test]
+async fn the_media_key_that_servers_need_is_changed_on_purpose_only() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let require = || {
+        let server = server(&database);
+        thread::spawn(move || require_media_key(&server, "new").unwrap()).join().unwrap()
+    };
+    assert_eq!(require(), None, "no server has used it");
+    let store = open(&database, tempfile::tempdir().unwrap().path());
+    database.run("UPDATE leadership SET media_key_id = 'old'");
+    report(&database, "");
+    let state = require().unwrap();
+    assert_eq!(database.run("SELECT media_key_id FROM leadership"), "new");
+    assert_eq!(
+        state.nodes.iter().map(|node| (node.role, node.keys.media.as_str())).collect::<Vec<_>>(),
+        [(Role::WrongKeys, "m")]
+    );
     store.close();
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_db::lease::{ClusterState, Node, Role, cluster_state};
 use conclave_db::{Location, OlderSchema, PostgresHealth, Store, StoreOptions, Vault, check_postgres};
 use conclave_media::ReportInlet;
 use conclave_media::embedded::egress_engine::Ffmpeg;
@@ -110,6 +111,7 @@ pub(super) fn run(
         PartResult::new("encryption", check_encryption(&config, data)),
         PartResult::new("media", check_media(&config, data)),
     ];
+    let cluster = config.database.is_postgres().then(|| PartResult::new("cluster", check_cluster(&config, data)));
     let files =
         config.tls.files().map(|(cert, key)| PartResult::new("tls", check_tls(CertificateFiles::new(cert, key))));
     let acme = config.tls.acme().map(|acme| PartResult::new("tls", check_acme(&acme, data)));
@@ -119,7 +121,8 @@ pub(super) fn run(
         part: "backup",
         verdict: check_backup(BackupDirectory::new(directory.clone()), config.backup.every),
     });
-    let results: Vec<_> = results.into_iter().chain(backup).chain(files).chain(acme).chain(egress).collect();
+    let results: Vec<_> =
+        results.into_iter().chain(cluster).chain(backup).chain(files).chain(acme).chain(egress).collect();
     show(&results, format)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
     let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
@@ -206,6 +209,30 @@ fn judge_postgres(summary: &str, health: &PostgresHealth) -> Verdict {
     }
     let risk = "no synchronous standby (synchronous_standby_names): a failover of PostgreSQL can lose the last changes";
     Verdict::Warning(format!("{summary}; {risk}"))
+}
+
+/// Says which servers share the database, and which of them could not take over.
+fn check_cluster(config: &Config, data: &Path) -> Result<Verdict, CliError> {
+    let Location::Server(options) = location(config, data, None)? else { return Ok(Verdict::Ok("one server".into())) };
+    Ok(match cluster_state(&options.server)? {
+        Some(state) => judge_cluster(&state),
+        None => Verdict::Ok("no server has used the database yet".into()),
+    })
+}
+
+fn judge_cluster(state: &ClusterState) -> Verdict {
+    let seen =
+        |node: &Node| format!("{} ({}, seen {:.1} s ago)", node.info.url, node.info.version, node.age.as_secs_f64());
+    let active =
+        state.active().map_or_else(|| "no server is active".to_owned(), |node| format!("active {}", seen(node)));
+    let standbys: Vec<_> = state.standbys().map(seen).collect();
+    let standbys =
+        if standbys.is_empty() { "no standby".to_owned() } else { format!("standby {}", standbys.join(", ")) };
+    let summary = format!("epoch {}, {active}, {standbys}", state.epoch);
+    let stuck = state.standbys().filter(|node| node.role != Role::Standby);
+    let stuck: Vec<_> =
+        stuck.map(|node| format!("{} does not take over: {}", node.info.url, node.role.as_str())).collect();
+    if stuck.is_empty() { Verdict::Ok(summary) } else { Verdict::Warning(format!("{summary}; {}", stuck.join("; "))) }
 }
 
 /// Returns the schema version of an intact database, and the newest one.

@@ -14,10 +14,13 @@ mod json_client;
 mod keys;
 mod listen;
 mod logging;
+mod media_key;
+mod migrate;
 mod output;
 mod projects;
 mod restore;
 mod rotate;
+mod step_down;
 mod store;
 mod table;
 mod trigger;
@@ -75,10 +78,24 @@ pub enum Command {
     Trigger(TriggerArgs),
     /// Print the OpenAPI description.
     Openapi,
-    /// Check the configuration, the database, the encryption key and the media plane.
+    /// Check the configuration, the database, the servers that share it, the encryption key and the media plane.
     Check(OutputFormat),
-    /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs.
+    /// Create a new encryption key and re-encrypt all secrets with it, even while the server runs. With PostgreSQL, in three steps: each
+    /// run takes the next one, and says what to do before the one after.
     KeyRotate(OutputFormat),
+    /// Let servers with the media key of this machine take over, after a deliberate change of media.key or media.api_key.
+    MediaKeyChange(OutputFormat),
+    /// Build the indexes of this version in PostgreSQL, before the servers of the older version are replaced.
+    Migrate(OutputFormat),
+    /// Let the active server hand over to another one and come back as a standby.
+    StepDown {
+        /// Address and port of its admin listener [default: admin.listen of the settings].
+        #[arg(long, value_name = "ADDR")]
+        admin: Option<SocketAddr>,
+        /// How the result is printed.
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Copy the database into a new file and check the copy, even while the server runs.
     Backup {
         /// The file to create.
@@ -158,6 +175,9 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Trigger(args) => trigger::run(&args, &config()?, &data),
         Command::Check(format) => check::run(sources().load_with_origins(), &data, format),
         Command::KeyRotate(format) => rotate::run(&config()?, &data, format),
+        Command::MediaKeyChange(format) => media_key::run(&config()?, &data, format),
+        Command::StepDown { admin, format } => step_down::run(&config()?, admin, format),
+        Command::Migrate(format) => migrate::run(&config()?, &data, format),
         Command::Backup { file: to } => backup::run(to, &config()?, &data),
         Command::Restore { file: from, format } => restore::run(&from, &config()?, &data, format),
         Command::Import { file: from, format } => import::run(&from, &config()?, format),

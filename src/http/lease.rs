@@ -1,8 +1,13 @@
-//! The lease of the database, as metrics, probes and the debug endpoint show it.
+//! The lease of the database and the servers that share it, as metrics, probes, the console and the debug endpoint show them.
 
-use conclave_db::lease::{Lease, Obstacle, Standing, WrongKey};
-use prometheus::{Error, Gauge, IntGauge, Registry};
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use conclave_db::lease::{ClusterState, Lease, Node, Obstacle, Role, Standing, WrongKey};
+use conclave_model::Problem;
+use prometheus::{Error, Gauge, IntGauge, IntGaugeVec, Opts, Registry};
 use serde_json::{Value, json};
+use url::form_urlencoded;
 
 /// The lease with its metrics.
 pub struct LeaseView {
@@ -10,6 +15,9 @@ pub struct LeaseView {
     is_active: IntGauge,
     epoch: IntGauge,
     renewal_age: Gauge,
+    role: IntGaugeVec,
+    nodes: IntGaugeVec,
+    holder: IntGaugeVec,
 }
 
 impl LeaseView {
@@ -18,37 +26,62 @@ impl LeaseView {
     /// # Errors
     /// They are registered already.
     pub fn new(lease: Lease, registry: &Registry) -> Result<Self, Error> {
-        let is_active = IntGauge::new("conclave_lease_active", "1 for the active server, 0 for a standby")?;
-        let epoch = IntGauge::new("conclave_lease_epoch", "The epoch of the active server; 0 for a standby")?;
-        let renewal_age = Gauge::new(
-            "conclave_lease_renewal_age_seconds",
-            "Time since the last confirmed renewal was sent; 0 for a standby",
-        )?;
-        registry.register(Box::new(is_active.clone()))?;
-        registry.register(Box::new(epoch.clone()))?;
-        registry.register(Box::new(renewal_age.clone()))?;
-        Ok(Self { lease, is_active, epoch, renewal_age })
+        let role = Opts::new("conclave_lease_role", "1 for the role that this server has");
+        let nodes = Opts::new("conclave_lease_nodes", "The servers that share the database, by role");
+        let holder = Opts::new("conclave_lease_holder", "1 for the address of the active server");
+        let view = Self {
+            lease,
+            is_active: IntGauge::new("conclave_lease_active", "1 for the active server, 0 for a standby")?,
+            epoch: IntGauge::new("conclave_lease_epoch", "The epoch of the active server")?,
+            renewal_age: Gauge::new(
+                "conclave_lease_renewal_age_seconds",
+                "Time since the active server has last renewed the lease, as far as this one knows",
+            )?,
+            role: IntGaugeVec::new(role, &["role"])?,
+            nodes: IntGaugeVec::new(nodes, &["role"])?,
+            holder: IntGaugeVec::new(holder, &["url"])?,
+        };
+        registry.register(Box::new(view.is_active.clone()))?;
+        registry.register(Box::new(view.epoch.clone()))?;
+        registry.register(Box::new(view.renewal_age.clone()))?;
+        registry.register(Box::new(view.role.clone()))?;
+        registry.register(Box::new(view.nodes.clone()))?;
+        registry.register(Box::new(view.holder.clone()))?;
+        Ok(view)
     }
 
     /// Sets the gauges.
     pub fn update_gauges(&self) {
-        let epoch = self.epoch();
-        self.is_active.set(i64::from(epoch.is_some()));
-        self.epoch.set(epoch.unwrap_or_default());
+        let (own, cluster) = (self.role(), self.lease.cluster());
+        self.is_active.set(i64::from(own == Role::Active));
+        self.epoch.set(self.epoch(cluster.as_ref()).unwrap_or_default());
         self.renewal_age.set(self.lease.renewal_age().unwrap_or_default().as_secs_f64());
+        let nodes = cluster.as_ref().map_or(&[][..], |cluster| &cluster.nodes);
+        for role in Role::ALL {
+            let count = nodes.iter().filter(|node| node.role == role).count();
+            self.role.with_label_values(&[role.as_str()]).set(i64::from(role == own));
+            self.nodes.with_label_values(&[role.as_str()]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.holder.reset();
+        if let Some(active) = cluster.as_ref().and_then(ClusterState::active) {
+            self.holder.with_label_values(&[&active.info.url]).set(1);
+        }
     }
 
-    /// Returns what this server is, in a word.
+    /// Returns what this server is to the others.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.lease.state().standing.into()
+    }
+
+    /// Returns the state of the lease, in a word: the role, or what keeps an active server from acting.
     #[must_use]
     pub fn status(&self) -> &'static str {
         match self.lease.state().standing {
-            Standing::Standby { obstacle: None } => "standby",
-            Standing::Standby { obstacle: Some(Obstacle::WrongKey(_)) } => "wrong_keys",
-            Standing::Standby { obstacle: Some(Obstacle::NewerSchema) } => "newer_schema",
-            Standing::Active { .. } if self.lease.check().is_valid() => "active",
-            Standing::Active { .. } => "unconfirmed",
+            Standing::Active { .. } if !self.lease.check().is_valid() => "unconfirmed",
             Standing::Released => "released",
             Standing::Lost { .. } => "lost",
+            standing => Role::from(standing).as_str(),
         }
     }
 
@@ -58,15 +91,31 @@ impl LeaseView {
         self.lease.state().failure.is_none()
     }
 
+    /// Returns the servers of the database, as of a few seconds ago; `None` before they were read.
+    #[must_use]
+    pub fn cluster(&self) -> Option<ClusterState> {
+        self.lease.cluster()
+    }
+
+    /// Returns milliseconds since the active server has last renewed the lease; `None` if that is not known.
+    #[must_use]
+    pub fn renewal_age_ms(&self) -> Option<u64> {
+        self.lease.renewal_age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Returns the lease for the debug endpoint.
     #[must_use]
     pub fn to_json(&self) -> Value {
+        let cluster = self.lease.cluster();
         json!({
+            "role": self.role().as_str(),
             "status": self.status(),
-            "epoch": self.epoch(),
-            "renewal_age_ms": self.lease.renewal_age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            "epoch": self.epoch(cluster.as_ref()),
+            "holder": cluster.as_ref().and_then(|cluster| cluster.holder.as_ref()),
+            "renewal_age_ms": self.renewal_age_ms(),
             "failure": self.lease.state().failure,
             "obstacle": self.obstacle(),
+            "nodes": cluster.as_ref().map_or(&[][..], |cluster| &cluster.nodes).iter().map(node).collect::<Vec<_>>(),
         })
     }
 
@@ -77,9 +126,28 @@ impl LeaseView {
         Some(explain(obstacle?))
     }
 
-    fn epoch(&self) -> Option<i64> {
-        if let Standing::Active { epoch, .. } = self.lease.state().standing { Some(epoch) } else { None }
+    /// Returns the epoch of the active server, or of the last one.
+    #[must_use]
+    pub fn epoch(&self, cluster: Option<&ClusterState>) -> Option<i64> {
+        match self.lease.state().standing {
+            Standing::Active { epoch, .. } => Some(epoch),
+            _ => cluster.map(|cluster| cluster.epoch),
+        }
     }
+}
+
+fn node(node: &Node) -> Value {
+    json!({
+        "id": node.id,
+        "role": node.role.as_str(),
+        "url": node.info.url,
+        "admin_url": node.info.admin_url,
+        "version": node.info.version,
+        "schema": node.schema,
+        "encryption_key_ids": node.keys.encryption,
+        "media_key_id": node.keys.media,
+        "age_ms": u64::try_from(node.age.as_millis()).unwrap_or(u64::MAX),
+    })
 }
 
 /// Describes why a standby does not take over, and what to do about it.
@@ -95,4 +163,22 @@ pub const fn explain(obstacle: Obstacle) -> &'static str {
         }
         Obstacle::NewerSchema => "a newer version has migrated the database: install that version",
     }
+}
+
+/// Returns the role of a server, which is the active one if it shares its database with none.
+#[must_use]
+pub fn role_of(lease: Option<&Arc<LeaseView>>) -> Role {
+    lease.map_or(Role::Active, |lease| lease.role())
+}
+
+/// Returns the role that a probe asks for by `?role=`: a server that has another one is not what it looks for.
+///
+/// # Errors
+/// 400 for what is no role.
+pub fn asked_role(request: &HttpRequest) -> Result<Option<Role>, Problem> {
+    let mut pairs = form_urlencoded::parse(request.query_string().as_bytes());
+    let Some((_, asked)) = pairs.find(|(name, _)| name == "role") else { return Ok(None) };
+    let found = Role::ALL.into_iter().find(|role| role.as_str() == asked);
+    let names = Role::ALL.map(Role::as_str).join(", ");
+    found.map(Some).ok_or_else(|| Problem::invalid("role", format!("must be one of {names}")))
 }

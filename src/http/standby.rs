@@ -7,7 +7,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
 use super::admin_token::AdminToken;
+use super::console::access::{ConsoleAccess, Guarded};
 use super::error::ApiError;
+use super::frame::payload::BodyReader;
 use super::lease::LeaseView;
 use super::metrics::Metrics;
 use super::redirect::redirect;
@@ -27,8 +29,22 @@ pub struct StandbyState {
     pub token: Option<Arc<AdminToken>>,
     /// Hosts that requests to the admin listener may be sent to, besides loopback ones.
     pub hosts: Vec<HostName>,
+    /// Who may use the console.
+    pub console: Arc<ConsoleAccess>,
+    /// Reads the forms of the console.
+    pub forms: BodyReader,
     /// The port of the API listener.
     pub port: u16,
+}
+
+impl Guarded for StandbyState {
+    fn console(&self) -> &ConsoleAccess {
+        &self.console
+    }
+
+    fn forms(&self) -> &BodyReader {
+        &self.forms
+    }
 }
 
 /// Routes the API listener: every operation is unavailable.

@@ -11,11 +11,11 @@ use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, ProjectId};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::admin_token::AdminToken;
 use super::admission::Admission;
-use super::console::access::ConsoleAccess;
+use super::console::access::{ConsoleAccess, Guarded};
 use super::console::history::History;
 use super::derived_keys::DerivedKeys;
 use super::frame::payload::BodyReader;
@@ -66,6 +66,16 @@ pub struct AppState {
     pub api: ApiListener,
     /// What the admin listener shows, and to whom.
     pub admin: AdminState,
+}
+
+impl Guarded for AppState {
+    fn console(&self) -> &ConsoleAccess {
+        &self.admin.console
+    }
+
+    fn forms(&self) -> &BodyReader {
+        &self.checks.bodies
+    }
 }
 
 /// What decides whether and when a request is handled.
@@ -120,7 +130,7 @@ pub struct AdminState {
     /// Hosts that requests may be sent to, besides loopback ones.
     pub hosts: Vec<HostName>,
     /// Who may use the console.
-    pub console: ConsoleAccess,
+    pub console: Arc<ConsoleAccess>,
     /// Counts of the last day, for the console.
     pub history: History,
     /// The effective settings, without secrets, for the console.
@@ -131,6 +141,8 @@ pub struct AdminState {
     pub backups: Option<Backups>,
     /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
+    /// Notified when this server is to step down.
+    pub step_down: Arc<Notify>,
     /// The streams of `/debug/events` that may still be opened.
     pub event_streams: Arc<Semaphore>,
     /// The check of LiveKit's own configuration, when that is the configured plane.

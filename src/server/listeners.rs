@@ -56,6 +56,18 @@ pub struct BoundListeners {
     pub sockets: Sockets,
 }
 
+impl BoundListeners {
+    /// Returns the same sockets, to be kept while these are served.
+    ///
+    /// # Errors
+    /// The process has too many files open.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        let rtmp = self.rtmp.as_ref().map(|(socket, address)| socket.try_clone().map(|socket| (socket, *address)));
+        let Self { api, admin, redirect, .. } = *self;
+        Ok(Self { api, admin, rtmp: rtmp.transpose()?, redirect, sockets: self.sockets.try_clone()? })
+    }
+}
+
 /// The bound sockets of HTTP.
 pub struct Sockets {
     api: TcpListener,

@@ -15,11 +15,13 @@ mod media;
 mod parts;
 mod plane;
 mod run;
+mod signals;
 mod starting;
 mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::Tree;
@@ -29,6 +31,7 @@ use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
 use conclave_model::Clock;
 use futures_util::future::join_all;
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use crate::config::{Config, Mode, SettingOrigins};
 use crate::data_dir::DirectoryLock;
@@ -38,12 +41,14 @@ pub use address_file::ServerAddresses;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 pub(crate) use egress::dialler;
+use listeners::BoundListeners;
 pub(crate) use media::{buffer_problem, client_addresses};
 pub(crate) use plane::livekit_settings;
 pub use run::run;
 pub use starting::StartingServer;
 
 /// Options of a server's start.
+#[derive(Clone)]
 pub struct ServerOptions {
     /// The validated configuration.
     pub config: Config,
@@ -84,8 +89,18 @@ pub struct Server {
     lease: Option<Lease>,
     /// Removed before the data directory is free.
     _address_file: AddressFile,
+    /// Notified when this server is to step down.
+    step_down: Arc<Notify>,
+    /// The sockets, where this server may step down.
+    bound: Option<BoundListeners>,
     /// Lock of the data directory. Released last.
-    _lock: DirectoryLock,
+    lock: DirectoryLock,
+}
+
+/// What a server that has stepped down keeps: connections wait in its sockets, and no other uses its data directory.
+pub struct Kept {
+    lock: DirectoryLock,
+    bound: BoundListeners,
 }
 
 /// The JSON line that announces a ready server on stdout.
@@ -111,7 +126,7 @@ impl Server {
     /// # Errors
     /// A setting, a file or an address cannot be used.
     pub async fn start(options: ServerOptions) -> Result<Self, CliError> {
-        let mut starting = StartingServer::prepare(options)?;
+        let mut starting = StartingServer::prepare(options, None)?;
         starting.wait_until_active().await?;
         starting.start().await
     }
@@ -161,9 +176,28 @@ impl Server {
         }
     }
 
+    /// Returns once this server is to step down.
+    pub async fn step_down_asked(&self) {
+        self.step_down.notified().await;
+    }
+
+    /// Stops, and keeps what a standby in this process needs; `None` for a server that shares its database with none.
+    pub async fn step_down(mut self) -> Option<Kept> {
+        let bound = self.bound.take();
+        let lock = self.end().await;
+        bound.map(|bound| Kept { lock, bound })
+    }
+
+    /// Stops for good.
+    pub async fn stop(mut self) {
+        // Connections are refused from now on, since nobody would accept them.
+        self.bound = None;
+        drop(self.end().await);
+    }
+
     /// Ends running egresses, stops accepting requests, waits up to 10 s for those in flight, stops the actors, closes the database and
     /// releases its lease.
-    pub async fn stop(self) {
+    async fn end(self) -> DirectoryLock {
         if let Some(plane) = &self.signalling {
             plane.end_egresses().await;
         }
@@ -182,6 +216,7 @@ impl Server {
         if let Some(lease) = self.lease {
             lease.release().await;
         }
+        self.lock
     }
 }
 

@@ -160,6 +160,11 @@ pub(super) fn admin_token(config: &Config, clock: &Clock) -> Option<Arc<AdminTok
     config.admin.token.clone().map(|token| Arc::new(AdminToken::new(token, clock.clone(), proxies)))
 }
 
+/// Returns what reads the forms of a standby's console, one of the largest at a time.
+pub(super) fn standby_forms(config: &Config) -> BodyReader {
+    BodyReader::new(config.http.request_timeout, payload::LIMIT)
+}
+
 /// Returns who may use the console: in `dev` without an admin token everyone at this machine, else those who have it.
 ///
 /// # Errors

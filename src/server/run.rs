@@ -5,63 +5,86 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use conclave_model::Clock;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Server, ServerOptions, StartingServer, descriptors};
+use super::signals::StopSignal;
+use super::{Kept, Server, ServerOptions, StartingServer, descriptors};
 use crate::config::{LoadedConfig, Mode};
 use crate::data_dir::DEFAULT_DATA;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
-/// Runs a server with the system clock until SIGTERM or SIGINT.
+/// Runs a server with the system clock until SIGTERM or SIGINT. A server that steps down is a standby afterwards, on a new runtime: nothing
+/// of what it did as the active one goes on.
 ///
 /// # Errors
 /// The server could not start, or could not go on.
 pub fn run(mode: Mode, LoadedConfig { config, origins }: LoadedConfig, data: PathBuf) -> Result<(), CliError> {
     descriptors::raise_limit();
-    let shown = data.clone();
     let options = ServerOptions { config, origins, mode, data, clock: Clock::system() };
-    run_in_system(async {
-        let no_signals = |error: std::io::Error| CliError::failed(format!("signals cannot be received: {error}"));
-        let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-        let mut starting = StartingServer::prepare(options)?;
-        let is_active = tokio::select! {
-            active = starting.wait_until_active() => active.map(|()| true)?,
-            _ = terminate.recv() => false,
-            _ = interrupt.recv() => false,
-        };
-        if !is_active {
-            starting.stop().await;
+    let no_signals = |error| CliError::failed(format!("signals cannot be received: {error}"));
+    let stop = StopSignal::new().map_err(no_signals)?;
+    let mut kept = None;
+    loop {
+        kept = run_in_system(serve(options.clone(), kept.take(), stop.clone()))?;
+        if kept.is_none() {
             return Ok(());
         }
-        let server = starting.start().await?;
-        print_ready_line(&server);
-        if std::io::stderr().is_terminal() {
-            eprint!("{}", pages(&server.admin, server.call_page.as_deref()));
-            if mode == Mode::Dev {
-                eprint!("{}", next_steps(&shown));
-            }
-        } else if let Some(page) = &server.call_page {
-            log::info!("calls can be joined at {page}");
-        }
-        let failure = tokio::select! {
-            _ = terminate.recv() => None,
-            _ = interrupt.recv() => None,
-            failure = server.failed() => Some(failure),
-        };
-        log::info!("stopping");
-        let Some(failure) = failure else {
-            server.stop().await;
-            return Ok(());
-        };
-        server.stop_failed().await;
-        // What has failed is rebuilt from the database by a start only, so the process ends and its supervisor restarts it.
-        Err(CliError::failed(format!("{failure}; see the log for the cause")))
-    })
+    }
 }
 
-/// Prints the ready line, which is the only line on stdout. A closed stdout is not an error.
+/// Why a server ends.
+enum End {
+    Stop,
+    StepDown,
+    Failure(&'static str),
+}
+
+/// Runs a server until it ends. Returns what it keeps, if it has stepped down.
+async fn serve(options: ServerOptions, kept: Option<Kept>, mut stop: StopSignal) -> Result<Option<Kept>, CliError> {
+    let (mode, shown) = (options.mode, options.data.clone());
+    let mut starting = StartingServer::prepare(options, kept)?;
+    let is_active = tokio::select! {
+        active = starting.wait_until_active() => active.map(|()| true)?,
+        () = stop.received() => false,
+    };
+    if !is_active {
+        starting.stop().await;
+        return Ok(None);
+    }
+    let server = starting.start().await?;
+    announce(&server, mode, &shown);
+    let end = tokio::select! {
+        () = stop.received() => End::Stop,
+        () = server.step_down_asked() => End::StepDown,
+        failure = server.failed() => End::Failure(failure),
+    };
+    log::info!("stopping");
+    match end {
+        End::Stop => server.stop().await,
+        End::StepDown => return Ok(server.step_down().await),
+        End::Failure(failure) => {
+            server.stop_failed().await;
+            // What has failed is rebuilt from the database by a start only, so the process ends and its supervisor restarts it.
+            return Err(CliError::failed(format!("{failure}; see the log for the cause")));
+        }
+    }
+    Ok(None)
+}
+
+/// Says that the server is ready, to programs and to a person at a terminal.
+fn announce(server: &Server, mode: Mode, data: &Path) {
+    print_ready_line(server);
+    if std::io::stderr().is_terminal() {
+        eprint!("{}", pages(&server.admin, server.call_page.as_deref()));
+        if mode == Mode::Dev {
+            eprint!("{}", next_steps(data));
+        }
+    } else if let Some(page) = &server.call_page {
+        log::info!("calls can be joined at {page}");
+    }
+}
+
+/// Prints the ready line. Nothing else is printed on stdout; a server that becomes active again prints another one. A closed stdout is not an error.
 fn print_ready_line(server: &Server) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
-use conclave_db::lease::{KeyIds, Lease, LeaseOptions, LeaseTiming, ReadKeys, Standing};
+use conclave_db::lease::{KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
 use conclave_db::{Location, OlderSchema, StoreError, Vault};
 use conclave_media::embedded::RtmpAddress;
 use conclave_media::token::TokenSigner;
@@ -21,10 +21,12 @@ use super::listeners::{self, BoundListeners};
 use super::media::{self, PlaneSetup};
 use super::plane::{self, Plane};
 use super::tls::{self, PublicUrls, Tls};
-use super::{Server, ServerOptions, clock_watch, dev, egress, key_files, parts};
+use super::{Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts};
 use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
+use crate::http::admin_token::AdminToken;
+use crate::http::console::access::ConsoleAccess;
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
 use crate::http::event_stream::MOST_STREAMS;
@@ -44,6 +46,9 @@ pub struct StartingServer {
     credentials: MediaCredentials,
     tls: Option<Tls>,
     urls: PublicUrls,
+    admin_token: Option<Arc<AdminToken>>,
+    /// Who may use the console, the same before and after this server becomes the active one.
+    console: Arc<ConsoleAccess>,
     /// The lease of the database, where servers share one.
     lease: Option<(Lease, Arc<LeaseView>)>,
     epoch: Option<i64>,
@@ -52,25 +57,44 @@ pub struct StartingServer {
 }
 
 impl StartingServer {
-    /// Loads the settings' files and binds the sockets. Must be called inside
+    /// Loads the settings' files and binds the sockets, or takes those that this process has kept when it stepped down. Must be called inside
     /// [`run_in_system`](crate::runtime::run_in_system).
     ///
     /// # Errors
     /// A setting, a file or an address cannot be used, or another server uses the data directory.
-    pub fn prepare(options: ServerOptions) -> Result<Self, CliError> {
+    pub fn prepare(options: ServerOptions, kept: Option<Kept>) -> Result<Self, CliError> {
         let ServerOptions { config, mode, data, clock, .. } = &options;
         let plans = Plans::load(config.plans.file.as_deref())?;
         // These can fail while another server is running, so they come before anything that changes its data.
-        let lock = data_dir::lock_for_server(data)?;
-        let bound = listeners::bind(config, *mode)?;
+        let has_stepped_down = kept.is_some();
+        let Kept { lock, bound } = match kept {
+            Some(kept) => kept,
+            None => Kept { lock: data_dir::lock_for_server(data)?, bound: listeners::bind(config, *mode)? },
+        };
         let metrics = Metrics::new()?;
         let credentials = MediaCredentials::load_or_create(config, data)?;
         let tls = tls::prepare(&config.tls, data, clock)?;
         let urls = PublicUrls::new(bound.api, tls.as_ref());
-        let lease = start_lease(&options, &credentials, &urls)?;
+        let admin_token = parts::admin_token(config, clock);
+        let console = Arc::new(parts::console_access(config, *mode, admin_token.as_ref(), clock)?);
+        let lease = start_lease(&options, &credentials, &urls, has_stepped_down)?;
         let lease = lease.map(|lease| metrics.lease(lease.clone()).map(|view| (lease, Arc::new(view)))).transpose()?;
         let (epoch, standby) = (None, Vec::new());
-        Ok(Self { options, plans, lock, bound, metrics, credentials, tls, urls, lease, epoch, standby })
+        Ok(Self {
+            options,
+            plans,
+            lock,
+            bound,
+            metrics,
+            credentials,
+            tls,
+            urls,
+            admin_token,
+            console,
+            lease,
+            epoch,
+            standby,
+        })
     }
 
     /// Waits until this server may use the records. If others share the database, it answers as a standby meanwhile.
@@ -113,16 +137,18 @@ impl StartingServer {
     }
 
     fn serve_standby(&mut self, lease: Arc<LeaseView>) -> Result<(), CliError> {
-        let Self { options: ServerOptions { config, clock, .. }, bound, metrics, tls, .. } = self;
+        let Self { options: ServerOptions { config, .. }, bound, metrics, tls, .. } = self;
         let state = Arc::new(StandbyState {
             lease,
             metrics: metrics.clone(),
-            token: parts::admin_token(config, clock),
+            token: self.admin_token.clone(),
             hosts: config.admin.hosts.clone(),
+            console: Arc::clone(&self.console),
+            forms: parts::standby_forms(config),
             port: bound.api.port(),
         });
         let sockets = bound.sockets.try_clone();
-        let sockets = sockets.map_err(|error| CliError::failed(format!("the sockets cannot be shared: {error}")))?;
+        let sockets = sockets.map_err(not_shared)?;
         let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
         self.standby = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), acceptor)?;
         Ok(())
@@ -133,7 +159,8 @@ impl StartingServer {
     }
 
     async fn build(self) -> Result<Server, CliError> {
-        let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, lease, epoch, .. } = self;
+        let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, .. } = self;
+        let Self { admin_token, console, lease, epoch, .. } = self;
         let ServerOptions { config, origins, mode, data, clock } = options;
         let relay = EventRelay::default();
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
@@ -143,6 +170,7 @@ impl StartingServer {
         let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = plane::client_url(&config, &urls);
+        let kept = lease.as_ref().map(|_| bound.try_clone()).transpose().map_err(not_shared)?;
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
@@ -171,8 +199,6 @@ impl StartingServer {
         let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let backups = parts::backups(&config, &store, &clock, &metrics)?;
-        let admin_token = parts::admin_token(&config, &clock);
-        let console = parts::console_access(&config, mode, admin_token.as_ref(), &clock)?;
         let state = Arc::new(AppState {
             store: store.clone(),
             tree: tree.clone(),
@@ -207,6 +233,7 @@ impl StartingServer {
                 recordings: config.recordings.path(&data),
                 backups,
                 relay,
+                step_down: Arc::default(),
                 event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
                 livekit_config,
             },
@@ -215,6 +242,7 @@ impl StartingServer {
         parts::spawn_history(&state);
         clock_watch::spawn(state.clock.clone());
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
+        let step_down = Arc::clone(&state.admin.step_down);
         let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
         let listeners = listeners::serve(bound.sockets, &listeners::ACTIVE, &state, (&config, &metrics), acceptor)?;
         tls.iter_mut().for_each(Tls::start_renewal);
@@ -237,9 +265,15 @@ impl StartingServer {
             store,
             lease,
             _address_file: address_file,
-            _lock: lock,
+            step_down,
+            bound: kept,
+            lock,
         })
     }
+}
+
+fn not_shared(error: std::io::Error) -> CliError {
+    CliError::failed(format!("the sockets cannot be shared: {error}"))
 }
 
 /// Starts to wait for the lease of the database, if servers share one.
@@ -247,6 +281,7 @@ fn start_lease(
     options: &ServerOptions,
     credentials: &MediaCredentials,
     urls: &PublicUrls,
+    yields: bool,
 ) -> Result<Option<Lease>, CliError> {
     let ServerOptions { config, data, .. } = options;
     let Location::Server(postgres) = data_dir::location(config, data, None)? else { return Ok(None) };
@@ -256,8 +291,9 @@ fn start_lease(
         let encryption = vault.key_ids().map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(KeyIds { encryption, media: media.clone() })
     });
-    let (server, timing, url) = (postgres.server, LeaseTiming::default(), urls.http.clone());
-    Ok(Some(Lease::start(LeaseOptions { server, timing, url, keys })?))
+    let node = NodeInfo { url: urls.http.clone(), admin_url: None, version: env!("CARGO_PKG_VERSION").into() };
+    let (server, timing) = (postgres.server, LeaseTiming::default());
+    Ok(Some(Lease::start(LeaseOptions { server, timing, node, keys, yields })?))
 }
 
 /// Logs what keeps a standby from taking over, each time that it is another reason.

@@ -255,7 +255,16 @@ fn health_and_readiness_are_reported() {
         Request::new("GET", format!("{address}/healthz")).send().expect(200);
     }
     let ready = app.admin("GET", "/readyz").send().expect(200);
-    assert_eq!(ready, json!({"ready": true, "parts": app.parts("ok")}));
+    assert_eq!(ready, json!({"ready": true, "role": "active", "parts": app.parts("ok")}));
+}
+
+#[test]
+fn a_probe_that_asks_for_another_role_is_told_that_the_server_is_not_what_it_looks_for() {
+    let app = TestApp::start();
+    assert_eq!(app.admin("GET", "/readyz?role=active").send().expect(200)["ready"], true);
+    let other = app.admin("GET", "/readyz?role=standby").send().expect(503);
+    assert_eq!((&other["ready"], &other["role"]), (&json!(false), &json!("active")));
+    app.admin("GET", "/readyz?role=leader").send().expect_error(400, "invalid_request", Some("role"));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_file_that_a_server_uses_is_not_imported_but_a_backup_of_it_is() {
 }
 
 #[test]
-fn a_backup_is_left_to_pg_dump_and_a_key_is_rotated() {
+fn a_backup_is_left_to_pg_dump_and_a_key_is_rotated_in_three_steps() {
     let Some(cluster) = Cluster::installed() else { return };
     let database = cluster.database();
     let mut deployment = Deployment::new();
@@ -72,9 +72,30 @@ fn a_backup_is_left_to_pg_dump_and_a_key_is_rotated() {
     assert!(deployment.run_failing(1, &["restore", "copy.db"]).contains("pg_restore"));
     let key = || fs::read_to_string(deployment.data().join("encryption.key")).unwrap();
     let before = key();
-    assert_eq!(deployment.json(&["key-rotate"])["resealed"], 0);
-    assert_ne!(key(), before);
+    let added = deployment.json(&["key-rotate"]);
+    assert_eq!((&added["step"], &added["of"], &added["resealed"]), (&json!(1), &json!(3), &json!(0)));
+    assert!(added["next"].as_str().unwrap().contains("copy"), "{added}");
+    assert!(key().starts_with(&before) && key().lines().count() == 2);
+    let sealed = deployment.run(&["key-rotate"]);
+    assert_eq!(sealed.code, 0, "{}", sealed.stderr);
+    assert!(
+        sealed.stdout.lines().any(|line| line.split_whitespace().eq(["step", "2", "of", "3"])),
+        "{}",
+        sealed.stdout
+    );
+    assert_eq!(deployment.json(&["key-rotate"])["step"], 3);
+    assert!(key().lines().count() == 1 && key() != before);
     assert!(!deployment.data().join("conclave.db").exists());
+}
+
+#[test]
+fn what_servers_share_a_database_for_is_refused_for_a_file() {
+    let deployment = Deployment::new();
+    deployment.create_project();
+    for command in ["migrate", "media-key-change"] {
+        let refused = deployment.run_failing(1, &[command]);
+        assert!(refused.contains("the records are in a file"), "{refused}");
+    }
 }
 
 #[test]

@@ -103,6 +103,12 @@ impl Deployment {
         self.dir.path().join("data")
     }
 
+    /// Runs a command beside the server, and returns what it prints: its results, and its errors.
+    pub fn run_command(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
     /// Returns the log of all processes of this deployment.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap()
@@ -221,6 +227,22 @@ impl Running {
 
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+
+    /// Waits until the process is ready once more, after it was a standby, and takes its new key.
+    pub fn ready_again(&mut self, deployment: &Deployment) {
+        let mut stdout = self.stdout.take().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = stdout.read_line(&mut line);
+            let _ = sender.send((read.map(|_| line), stdout));
+        });
+        let (line, stdout): FirstLine = receiver.recv_timeout(WAIT_LIMIT).expect("a ready line");
+        let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", deployment.log()));
+        assert_eq!(ready["api"], json!(self.api));
+        self.key = ready["api_key"].as_str().unwrap().to_owned();
+        self.stdout = Some(stdout);
     }
 
     /// Returns the output on stdout after the ready line. The process must have exited.

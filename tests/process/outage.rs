@@ -125,7 +125,7 @@ fn a_postgresql_that_does_not_answer_moves_nothing() {
     second.copy_keys(&active.deployment);
     let _standby = second.spawn();
     let standby = Waiting::of(&second);
-    standby.until_status("standby");
+    standby.until_role("standby");
     let database_of_standby = || standby.readiness()["parts"]["database"].clone();
     eventually(|| database_of_standby() == "ok");
 
@@ -137,6 +137,6 @@ fn a_postgresql_that_does_not_answer_moves_nothing() {
 
     active.wait_until_back();
     eventually(|| database_of_standby() == "ok");
-    assert_eq!(standby.readiness()["status"], "standby");
+    assert_eq!(standby.readiness()["role"], "standby");
     assert_eq!(database.run("SELECT epoch FROM leadership"), "1");
 }

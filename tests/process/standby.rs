@@ -11,8 +11,8 @@ use crate::support::{Request, eventually};
 
 /// Where a server that waits is reached, as its log says.
 pub struct Waiting {
-    api: String,
-    admin: String,
+    pub api: String,
+    pub admin: String,
 }
 
 impl Waiting {
@@ -32,13 +32,17 @@ impl Waiting {
         Request::new("GET", format!("{}/readyz", self.admin)).send().expect(503)
     }
 
-    pub fn until_status(&self, status: &str) -> Value {
-        until(|| Some(self.readiness()).filter(|ready| ready["status"] == status))
+    pub fn until_role(&self, role: &str) -> Value {
+        until(|| Some(self.readiness()).filter(|ready| ready["role"] == role))
+    }
+
+    pub fn get(&self, path: &str) -> Request {
+        Request::new("GET", format!("{}{path}", self.admin))
     }
 }
 
 /// Waits until something is found.
-fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     eventually(|| {
         found = find();
@@ -47,7 +51,7 @@ fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
     found.unwrap()
 }
 
-fn has_room(running: &Running, name: &str) -> bool {
+pub fn has_room(running: &Running, name: &str) -> bool {
     let rooms = running.get("/v1/rooms").send().expect(200);
     rooms["rooms"].as_array().unwrap().iter().any(|room| room["name"] == name)
 }
@@ -68,8 +72,8 @@ fn a_second_server_is_alive_and_not_ready_and_takes_over_at_once_after_a_stop() 
     let starting = second.spawn();
     let waiting = Waiting::of(&second);
 
-    let ready = waiting.until_status("standby");
-    assert_eq!(ready, json!({"ready": false, "status": "standby", "parts": {"database": "ok", "lease": "standby"}}));
+    let ready = waiting.until_role("standby");
+    assert_eq!(ready, json!({"ready": false, "role": "standby", "parts": {"database": "ok", "lease": "standby"}}));
     for listener in [&waiting.api, &waiting.admin] {
         assert_eq!(Request::new("GET", format!("{listener}/healthz")).send().expect(200), json!({"ok": true}));
     }
@@ -100,7 +104,7 @@ fn a_server_that_is_killed_is_replaced() {
     let second = Deployment::new().sharing(database.url());
     second.copy_keys(&first);
     let starting = second.spawn();
-    Waiting::of(&second).until_status("standby");
+    Waiting::of(&second).until_role("standby");
     active.room("kept", 600);
     active.kill();
     let active = starting.ready(&second);
@@ -116,7 +120,7 @@ fn a_server_that_stood_still_ends_and_writes_nothing_more() {
     let second = Deployment::new().sharing(database.url());
     second.copy_keys(&first);
     let starting = second.spawn();
-    Waiting::of(&second).until_status("standby");
+    Waiting::of(&second).until_role("standby");
     signal(&stopped, Signal::STOP);
     // Waits in the socket until the process goes on.
     let (api, key) = (stopped.api.clone(), stopped.key.clone());
@@ -145,7 +149,7 @@ fn a_server_whose_link_to_the_database_is_cut_is_replaced_and_ends_when_it_is_ba
     let second = Deployment::new().sharing(database.url());
     second.copy_keys(&first);
     let starting = second.spawn();
-    Waiting::of(&second).until_status("standby");
+    Waiting::of(&second).until_role("standby");
     proxy.refuse();
     let active = starting.ready(&second);
     cut.post("/v1/rooms").json(json!({"name": "late"})).send().expect_error(503, "database_unavailable", None);
@@ -164,11 +168,68 @@ fn a_server_with_other_keys_never_takes_over() {
     let other = Deployment::new().sharing(database.url());
     let _other = other.spawn();
     let waiting = Waiting::of(&other);
-    let refused = waiting.until_status("wrong_keys");
+    let refused = waiting.until_role("wrong_keys");
     assert!(refused["obstacle"].as_str().unwrap().contains("copy encryption.key"), "{refused}");
     assert_eq!(active.terminate(), Some(0), "{}", first.log());
     let again = first.start();
     assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2", "nobody was between");
-    assert_eq!(waiting.readiness()["status"], "wrong_keys");
+    assert_eq!(waiting.readiness()["role"], "wrong_keys");
     drop(again);
+}
+
+#[test]
+fn each_server_shows_the_roles_of_all_and_only_the_active_one_is_ready_as_such() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let first = Deployment::new().sharing(database.url());
+    let active = first.start();
+    let (second, other) = (Deployment::new().sharing(database.url()), Deployment::new().sharing(database.url()));
+    second.copy_keys(&first);
+    let _starting = [second.spawn(), other.spawn()];
+    let (standby, stranger) = (Waiting::of(&second), Waiting::of(&other));
+    assert_eq!(active.admin("GET", "/readyz?role=active").send().expect(200)["role"], "active");
+    standby.get("/readyz?role=active").send().expect(503);
+    standby.get("/readyz?role=leader").send().expect_error(400, "invalid_request", Some("role"));
+    stranger.until_role("wrong_keys");
+
+    let roles = |lease: &Value| {
+        let nodes = lease["nodes"].as_array().unwrap().iter();
+        let mut roles: Vec<_> = nodes.map(|node| node["role"].as_str().unwrap().to_owned()).collect();
+        roles.sort_unstable();
+        roles
+    };
+    let all = ["active", "standby", "wrong_keys"];
+    let seen = until(|| Some(standby.get("/debug/lease").send().expect(200)).filter(|lease| roles(lease) == all));
+    assert_eq!((&seen["role"], &seen["epoch"]), (&json!("standby"), &json!(1)), "{seen}");
+    assert!(seen["renewal_age_ms"].as_u64().is_some(), "{seen}");
+    let of_active = seen["nodes"].as_array().unwrap().iter().find(|node| node["role"] == "active").unwrap();
+    assert_eq!((&of_active["id"], &of_active["url"]), (&seen["holder"], &json!(active.api)));
+    let shown =
+        until(|| Some(active.admin("GET", "/debug/lease").send().expect(200)).filter(|lease| roles(lease) == all));
+    assert_eq!(shown["role"], "active");
+
+    let metrics = standby.get("/metrics").send().text();
+    let lines = [
+        "conclave_lease_epoch 1".to_owned(),
+        "conclave_lease_role{role=\"standby\"} 1".to_owned(),
+        "conclave_lease_role{role=\"active\"} 0".to_owned(),
+        "conclave_lease_nodes{role=\"wrong_keys\"} 1".to_owned(),
+        format!("conclave_lease_holder{{url=\"{}\"}} 1", active.api),
+    ];
+    assert!(lines.iter().all(|line| metrics.contains(&format!("\n{line}\n"))), "{metrics}");
+
+    for page in [standby.get("/").send().text(), active.admin("GET", "/server").send().text()] {
+        assert!(page.contains("Servers of the database") && page.contains(&active.api), "{page}");
+        assert!(page.contains("wrong keys") && page.contains(&stranger.api), "{page}");
+    }
+    let key = std::fs::read_to_string(first.data().join("encryption.key")).unwrap();
+    assert!(!seen.to_string().contains(key.trim()), "ids, no keys");
+    standby.get("/projects").send().expect_error(503, "database_unavailable", None);
+
+    let checked = first.run_command(&["check"]);
+    let text = format!("epoch 1, active {} (", active.api);
+    assert!(
+        checked.contains(&text) && checked.contains(&format!("{} does not take over: wrong_keys", stranger.api)),
+        "{checked}"
+    );
 }

@@ -1,7 +1,9 @@
 //! The schema, as numbered migrations. The table `schema` holds the number of the last one that was applied.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use super::indexes;
 use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
@@ -19,8 +21,19 @@ const MIGRATIONS: &[&str] = &[
 pub(super) const CREATE_LEASE: &str =
     concat!("SELECT pg_advisory_xact_lock(5136917);\n", include_str!("../migrations/postgres/lease.sql"));
 
-/// The number of the schema that this program writes.
-pub(crate) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+/// Returns the number of the schema that this program writes.
+pub(crate) fn newest() -> i64 {
+    i64::try_from(migrations().count()).unwrap_or(i64::MAX)
+}
+
+/// The migrations, with the further one that tests of mixed versions name.
+pub(super) fn migrations() -> impl Iterator<Item = Cow<'static, str>> {
+    #[cfg(feature = "faults")]
+    let further = super::faults::further_migration();
+    #[cfg(not(feature = "faults"))]
+    let further: Option<String> = None;
+    MIGRATIONS.iter().map(|text| Cow::Borrowed(*text)).chain(further.map(Cow::Owned))
+}
 
 /// The oldest version of PostgreSQL that is used, as in `server_version_num`.
 const OLDEST_VERSION: i64 = 140_000;
@@ -42,8 +55,8 @@ pub(super) fn prepare(server: &PostgresServer, older_schema: OlderSchema) -> Res
     check_server(&session)?;
     let found = version(&session)?;
     match older_schema {
-        OlderSchema::Refuse if found < SCHEMA => Err(StoreError::OlderSchema { found, known: SCHEMA }),
-        OlderSchema::Migrate if found < SCHEMA => migrate(&session),
+        OlderSchema::Refuse if found < newest() => Err(StoreError::OlderSchema { found, known: newest() }),
+        OlderSchema::Migrate if found < newest() => migrate(&session),
         _ => Ok(()),
     }
 }
@@ -67,10 +80,16 @@ fn migrate(session: &Session) -> Result<(), StoreError> {
 
 /// Applies the migrations that a database lacks, in the transaction that is open.
 pub(super) fn apply(session: &Session) -> Result<(), StoreError> {
+    apply_all(session, &migrations().collect::<Vec<_>>())
+}
+
+/// The same, with these migrations.
+pub(super) fn apply_all(session: &Session, migrations: &[Cow<'_, str>]) -> Result<(), StoreError> {
     session.batch(CREATE)?;
     // Another program may have migrated meanwhile.
-    let found = version(session)?;
-    for (number, migration) in (1i64..).zip(MIGRATIONS).filter(|(number, _)| *number > found) {
+    let found = found(session)?;
+    for (number, migration) in (1i64..).zip(migrations).filter(|(number, _)| *number > found) {
+        indexes::drop_invalid(session, migration)?;
         session.batch(migration)?;
         session.put(SET_VERSION, args![number])?;
     }
@@ -82,7 +101,12 @@ pub(super) fn apply(session: &Session) -> Result<(), StoreError> {
 /// # Errors
 /// [`StoreError::NewerSchema`] when this program does not know the schema.
 pub(crate) fn version(session: &Session) -> Result<i64, StoreError> {
+    let (found, known) = (found(session)?, newest());
+    if found > known { Err(StoreError::NewerSchema { found, known }) } else { Ok(found) }
+}
+
+/// Reads the number of a database's schema, which this program may not know; 0 for one without tables.
+pub(super) fn found(session: &Session) -> Result<i64, StoreError> {
     let sql = Sql::Postgres(session);
-    let found = if sql.value(HAS_SCHEMA, &[])? { sql.value(VERSION, &[])? } else { 0 };
-    if found > SCHEMA { Err(StoreError::NewerSchema { found, known: SCHEMA }) } else { Ok(found) }
+    if sql.value(HAS_SCHEMA, &[])? { sql.value(VERSION, &[]) } else { Ok(0) }
 }

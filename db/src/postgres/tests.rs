@@ -1,5 +1,6 @@
 //! What both engines must have in common, and what only a server can tell of a text.
 
+mod indexes;
 mod schema;
 mod texts;
 

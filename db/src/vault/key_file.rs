@@ -45,8 +45,13 @@ impl Ring {
         Some(Self { text: blake3::hash(text.as_bytes()), current, old, former: Vec::new() })
     }
 
+    /// The keys of the file, the first one first.
+    fn held(&self) -> impl Iterator<Item = &Arc<SealKey>> {
+        std::iter::once(&self.current).chain(&self.old)
+    }
+
     fn all(&self) -> impl Iterator<Item = &Arc<SealKey>> {
-        std::iter::once(&self.current).chain(&self.old).chain(&self.former)
+        self.held().chain(&self.former)
     }
 
     fn find(&self, id: &str) -> Option<Arc<SealKey>> {
@@ -64,12 +69,15 @@ impl KeyFile {
         Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)) })
     }
 
-    /// The key that seals, read from the file.
+    /// The key of the file with this id, or the first one, read from the file.
     ///
     /// Fails for a file that cannot be read, although a key is known: the key may have been rotated in the meantime, and a secret
     /// sealed with the known key would be lost at the next start.
-    pub(super) fn current(&self) -> Result<Arc<SealKey>, VaultError> {
-        self.reread().map(|ring| Arc::clone(&ring.current))
+    pub(super) fn sealing(&self, id: Option<&str>) -> Result<Arc<SealKey>, VaultError> {
+        let ring = self.reread()?;
+        let Some(id) = id else { return Ok(Arc::clone(&ring.current)) };
+        let missing = || failure(&self.path, format!("does not hold the key {id}, with which secrets are encrypted"));
+        ring.held().find(|key| key.id == id).cloned().ok_or_else(missing)
     }
 
     /// The id of the key that seals, from the last read of the file.
@@ -80,7 +88,7 @@ impl KeyFile {
     /// The ids of the keys in the file, the one that seals first.
     pub(super) fn ids(&self) -> Result<Vec<String>, VaultError> {
         let ring = self.reread()?;
-        Ok(std::iter::once(&ring.current).chain(&ring.old).map(|key| key.id.clone()).collect())
+        Ok(ring.held().map(|key| key.id.clone()).collect())
     }
 
     /// Finds a key by its id.
@@ -110,6 +118,25 @@ impl KeyFile {
         let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
         let current = text.split_whitespace().next().unwrap_or_default();
         self.replace(&format!("{current}\n"))?;
+        self.reread().map(drop)
+    }
+
+    /// Adds a new key to the end of the file.
+    pub(super) fn add(&self) -> Result<(), VaultError> {
+        // As for a rotation, a file that holds no keys is not made one that does.
+        self.reread()?;
+        let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
+        self.replace(&format!("{}\n{}", text.trim_end(), random_line()))?;
+        self.reread().map(drop)
+    }
+
+    /// Deletes all keys but the one with this id from the file.
+    pub(super) fn keep_only(&self, id: &str) -> Result<(), VaultError> {
+        self.sealing(Some(id))?;
+        let text = fs::read_to_string(&self.path).map_err(|error| failure(&self.path, error))?;
+        let is_kept = |line: &&str| parse_key(line).is_some_and(|key| SealKey::new(&key).id == id);
+        let kept = text.split_whitespace().find(is_kept).unwrap_or_default();
+        self.replace(&format!("{kept}\n"))?;
         self.reread().map(drop)
     }
 
@@ -180,7 +207,7 @@ mod tests {
         let keys = KeyFile::open(&file(&dir)).unwrap();
         let (first, before) = (keys.known_id(), lines(&file(&dir)));
         let RotatedKeys { old, new } = keys.begin_rotation().unwrap();
-        assert_eq!((&old, &keys.current().unwrap().id), (&first, &new));
+        assert_eq!((&old, &keys.sealing(None).unwrap().id), (&first, &new));
         assert_eq!(lines(&file(&dir))[1..], before);
         assert!(keys.is_rotating() && keys.find(&old).is_some());
         // A rotation that begins again after a crash continues with its new key.
@@ -202,7 +229,7 @@ mod tests {
         let new = command.begin_rotation().unwrap().new;
         assert!(server.find(&new).is_some(), "an unknown id makes it read the file again");
         command.end_rotation().unwrap();
-        assert_eq!(server.current().unwrap().id, new);
+        assert_eq!(server.sealing(None).unwrap().id, new);
     }
 
     #[test]
@@ -212,11 +239,11 @@ mod tests {
         let id = keys.known_id();
         for bad in ["", "abc", "\u{e9}"] {
             fs::write(file(&dir), bad).unwrap();
-            assert!(keys.current().is_err() && keys.find(&id).is_some());
+            assert!(keys.sealing(None).is_err() && keys.find(&id).is_some());
             assert!(KeyFile::open(&file(&dir)).err().unwrap().to_string().contains("64 hex digits"));
         }
         fs::remove_file(file(&dir)).unwrap();
-        assert!(keys.current().is_err() && keys.find(&id).is_some());
+        assert!(keys.sealing(None).is_err() && keys.find(&id).is_some());
         assert!(keys.begin_rotation().is_err());
     }
 
@@ -238,5 +265,25 @@ mod tests {
         fs::write(dir.path().join("encryption.key.new"), "half").unwrap();
         keys.begin_rotation().unwrap();
         assert_eq!(lines(&file(&dir)).len(), 2);
+    }
+
+    #[test]
+    fn a_key_that_is_added_opens_and_seals_where_it_is_named_and_all_but_one_can_be_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let keys = KeyFile::open(&file(&dir)).unwrap();
+        let (first, before) = (keys.known_id(), lines(&file(&dir)));
+        keys.add().unwrap();
+        let ids = keys.ids().unwrap();
+        assert_eq!((lines(&file(&dir)).len(), &lines(&file(&dir))[..1]), (2, &before[..]));
+        assert_eq!((ids[0].as_str(), keys.sealing(None).unwrap().id.as_str()), (first.as_str(), first.as_str()));
+        assert_eq!(keys.sealing(Some(&ids[1])).unwrap().id, ids[1]);
+        keys.keep_only(&ids[1]).unwrap();
+        assert_eq!(keys.ids().unwrap(), ids[1..]);
+        let missing = keys.sealing(Some(&first)).err().unwrap().to_string();
+        assert!(missing.contains(&format!("does not hold the key {first}")), "{missing}");
+        assert!(keys.keep_only(&first).is_err() && keys.ids().unwrap() == ids[1..]);
+        assert!(keys.find(&first).is_some(), "what was read before can be opened");
+        fs::write(file(&dir), "abc").unwrap();
+        assert!(keys.add().is_err());
     }
 }

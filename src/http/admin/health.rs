@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
+use crate::http::error::ApiError;
+use crate::http::lease::{asked_role, role_of};
 use crate::http::readiness::Readiness;
 use crate::http::resource::{health, single_method_resource};
 use crate::http::spec::Method;
@@ -14,12 +16,16 @@ use crate::http::state::AppState;
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, readiness: &Arc<Readiness>) {
     health(config);
     let (state, readiness) = (Arc::clone(state), Arc::clone(readiness));
-    let ready = web::get().to(move || ready(Arc::clone(&state), Arc::clone(&readiness)));
+    let ready = web::get().to(move |request: HttpRequest| ready(Arc::clone(&state), Arc::clone(&readiness), request));
     config.service(single_method_resource("/readyz", Method::Get, ready));
 }
 
-async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse {
-    let parts = readiness.parts().await;
+async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>, request: HttpRequest) -> HttpResponse {
+    let asked = match asked_role(&request) {
+        Ok(asked) => asked,
+        Err(problem) => return ApiError::from(problem).to_http(),
+    };
+    let (parts, role) = (readiness.parts().await, role_of(state.lease.as_ref()));
     let mut shown = json!({"database": word(parts.database), "media": word(parts.media), "actors": word(parts.actors)});
     // Not a question of readiness: a request that needs a missing setting of LiveKit is refused by itself.
     if let Some(monitor) = &state.admin.livekit_config {
@@ -43,8 +49,8 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>) -> HttpResponse 
     if let Some(backups) = &state.admin.backups {
         shown["backup"] = json!(backups.to_string());
     }
-    let ready = parts.are_ready();
-    let body = json!({"ready": ready, "parts": shown});
+    let ready = parts.are_ready() && asked.is_none_or(|asked| asked == role);
+    let body = json!({"ready": ready, "role": role.as_str(), "parts": shown});
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }
 

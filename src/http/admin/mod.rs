@@ -9,6 +9,7 @@ mod pages;
 mod project_events;
 mod sandbox;
 mod standby;
+mod step_down;
 mod viewer;
 
 use std::sync::Arc;
@@ -47,6 +48,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         debug::configure(config, state);
         project_events::configure(config, state);
         metrics::configure(config, state);
+        step_down::configure(config, state);
         if let Some(plane) = &state.planes.sandbox {
             sandbox::configure(config, plane, &state.checks.bodies);
         }
@@ -59,7 +61,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 /// Whether a path is for programs, which carry the admin token.
 fn is_of_a_program(context: &GuardContext<'_>) -> bool {
     let path = context.head().uri.path();
-    ["/debug", "/metrics", "/sandbox"].iter().any(|prefix| path.starts_with(prefix))
+    ["/debug", "/metrics", "/sandbox", "/step-down"].iter().any(|prefix| path.starts_with(prefix))
 }
 
 /// Returns a scope of requests that must carry the admin token, in which nothing is found.

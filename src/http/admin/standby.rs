@@ -1,14 +1,17 @@
-//! The admin listener of a standby: probes, metrics, and the lease that it waits for.
+//! The admin listener of a standby: probes, metrics, the lease that it waits for, and one page of the console.
 
 use std::sync::Arc;
 
 use actix_web::guard::fn_guard;
 use actix_web::middleware::{Condition, from_fn};
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;
 
-use super::{guarded, health, is_of_a_program, metrics, require_host};
+use super::{guarded, health, is_of_a_program, metrics, require_host, step_down};
+use crate::http::console;
+use crate::http::error::ApiError;
 use crate::http::hosts::AllowedHosts;
+use crate::http::lease::asked_role;
 use crate::http::resource::{health as alive, single_method_resource};
 use crate::http::spec::Method;
 use crate::http::standby::{StandbyState, unavailable};
@@ -21,13 +24,14 @@ pub fn configure_standby(config: &mut web::ServiceConfig, state: &Arc<StandbySta
     config.service(all.configure(|config| {
         alive(config);
         let of_probe = Arc::clone(state);
-        let ready = web::get().to(move || {
-            let response = ready(&of_probe);
+        let ready = web::get().to(move |request: HttpRequest| {
+            let response = ready(&of_probe, &request);
             async move { response }
         });
         config.service(single_method_resource("/readyz", Method::Get, ready));
         let programs = guarded(state.token.clone()).guard(fn_guard(is_of_a_program));
         config.service(programs.configure(|config| configure_programs(config, state)));
+        console::configure_standby(config, state);
         config.default_service(web::to(async || unavailable()));
     }));
 }
@@ -45,14 +49,19 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
         async move { response }
     });
     config.service(single_method_resource("/debug/lease", Method::Get, lease));
+    let refused = web::post().to(async || step_down::refuse("this server is not the active one"));
+    config.service(single_method_resource("/step-down", Method::Post, refused));
 }
 
 /// A standby is not ready, so that a load balancer sends nothing to it.
-fn ready(state: &StandbyState) -> HttpResponse {
-    let (status, obstacle) = (state.lease.status(), state.lease.obstacle());
-    let database = health::word(state.lease.is_answered());
-    let mut body = json!({"ready": false, "status": status, "parts": {"database": database, "lease": status}});
-    if let Some(obstacle) = obstacle {
+fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
+    if let Err(problem) = asked_role(request) {
+        return ApiError::from(problem).to_http();
+    }
+    let (role, database) = (state.lease.role().as_str(), health::word(state.lease.is_answered()));
+    let mut body =
+        json!({"ready": false, "role": role, "parts": {"database": database, "lease": state.lease.status()}});
+    if let Some(obstacle) = state.lease.obstacle() {
         body["obstacle"] = json!(obstacle);
     }
     HttpResponse::ServiceUnavailable().json(body)

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use crate::http::admin_token::AdminToken;
 use crate::http::client_address::TrustedProxies;
+use crate::http::frame::payload::BodyReader;
 
 /// The name of the session's cookie.
 pub const COOKIE_NAME: &str = "conclave_session";
@@ -30,6 +31,14 @@ pub enum Gate {
     Token(Arc<AdminToken>),
     /// Not at all: a server for production without an admin token.
     Closed,
+}
+
+/// The state of a listener that has pages of the console.
+pub trait Guarded {
+    /// Who may use them.
+    fn console(&self) -> &ConsoleAccess;
+    /// What reads their forms.
+    fn forms(&self) -> &BodyReader;
 }
 
 /// The sessions of the console.

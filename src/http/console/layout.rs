@@ -61,20 +61,7 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
     document(
         title,
         &html! {
-            header.top {
-                a.brand href="/" { "Conclave" }
-                nav aria-label="Main" {
-                    @for (path, name) in MAIN {
-                        a href=(path) aria-current=[(path == current).then_some("page")] { (name) }
-                    }
-                }
-                @if operator.has_session {
-                    form.sign-out method="post" action="/sign-out" {
-                        input type="hidden" name="csrf" value=(operator.csrf);
-                        button.plain type="submit" { "Sign out" }
-                    }
-                }
-            }
+            (top(operator, &MAIN, current))
             div #page {
                 @if let Place::Project(project, tab) = place { (project_head(project, tab)) }
                 main #content tabindex="-1" {
@@ -82,6 +69,38 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
                     (content)
                 }
             }
+            footer { p { "All times are UTC." } }
+        },
+    )
+}
+
+fn top(operator: &Operator, pages: &[(&str, &str)], current: &str) -> Markup {
+    html! {
+        header.top {
+            a.brand href="/" { "Conclave" }
+            nav aria-label="Main" {
+                @for (path, name) in pages {
+                    a href=(path) aria-current=[(*path == current).then_some("page")] { (name) }
+                }
+            }
+            @if operator.has_session {
+                form.sign-out method="post" action="/sign-out" {
+                    input type="hidden" name="csrf" value=(operator.csrf);
+                    button.plain type="submit" { "Sign out" }
+                }
+            }
+        }
+    }
+}
+
+/// The one page of a standby.
+pub fn of_standby(operator: &Operator, content: &Markup) -> Markup {
+    let page = ("/server", "Server");
+    document(
+        page.1,
+        &html! {
+            (top(operator, &[page], page.0))
+            div #page { main #content tabindex="-1" { (content) } }
             footer { p { "All times are UTC." } }
         },
     )

@@ -8,6 +8,7 @@ pub mod access;
 mod actors;
 mod assets;
 mod broadcasts;
+mod cluster;
 mod egress;
 pub mod history;
 mod ingress;
@@ -26,6 +27,7 @@ mod server;
 mod sessions;
 mod settings;
 mod sign_in;
+mod standby;
 mod templates;
 mod timeline;
 mod usage;
@@ -38,6 +40,7 @@ use actix_web::web;
 
 use super::readiness::Readiness;
 use super::state::AppState;
+pub use standby::configure_standby;
 
 /// Routes the console.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, readiness: &Arc<Readiness>) {

@@ -15,11 +15,23 @@ pub const ROWS: u32 = 50;
 /// A status as a word with the colour of its meaning.
 pub fn badge(word: &str) -> Markup {
     let meaning = match word {
-        "open" | "active" | "ok" | "included" | "running" | "delivered" | "complete" | "publishing" | "connected"
-        | "live" | "good" | "excellent" => "good",
-        "pending" | "starting" | "ending" | "joining" | "joined" | "busy" | "restarting" | "buffering" | "fair"
-        | "exceeded" | "limit_reached" | "old" => "warn",
-        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor" | "failing" => "bad",
+        "open" | "active" | "standby" | "ok" | "included" | "running" | "delivered" | "complete" | "publishing"
+        | "connected" | "live" | "good" | "excellent" => "good",
+        "pending"
+        | "starting"
+        | "ending"
+        | "joining"
+        | "joined"
+        | "busy"
+        | "restarting"
+        | "buffering"
+        | "fair"
+        | "exceeded"
+        | "limit_reached"
+        | "old"
+        | "waiting_for_upgrade" => "warn",
+        "failed" | "aborted" | "error" | "suspended" | "unavailable" | "revoked" | "poor" | "failing"
+        | "wrong_keys" => "bad",
         _ => "idle",
     };
     html! { span class={ "badge " (meaning) } { (word.replace('_', " ")) } }

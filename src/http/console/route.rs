@@ -11,7 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
-use super::access::{Gate, Operator};
+use super::access::{Gate, Guarded, Operator};
 use super::layout;
 use super::visit::{self, Answer, Visit, encoded};
 use crate::http::error::ApiError;
@@ -79,9 +79,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, routes:
 }
 
 async fn answer(state: Arc<AppState>, handler: Handler, request: HttpRequest, payload: web::Payload) -> HttpResponse {
-    let Some(operator) = state.admin.console.operator(&request) else { return turn_away(&state, &request) };
+    let Some(operator) = state.admin.console.operator(&request) else { return turn_away(&*state, &request) };
     let failed = Failed { request: request.clone(), operator: operator.clone() };
-    let form = match form(&state, &request, payload, &operator.csrf).await {
+    let form = match form(&*state, &request, payload, &operator.csrf).await {
         Ok(form) => form,
         Err(error) => return failed.respond(&error),
     };
@@ -90,8 +90,8 @@ async fn answer(state: Arc<AppState>, handler: Handler, request: HttpRequest, pa
 }
 
 /// Responds to a request without a session.
-fn turn_away(state: &AppState, request: &HttpRequest) -> HttpResponse {
-    if matches!(state.admin.console.gate(), Gate::Closed) {
+pub fn turn_away(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
+    if matches!(state.console().gate(), Gate::Closed) {
         return visit::html(StatusCode::FORBIDDEN, layout::closed());
     }
     if request.method() != actix_web::http::Method::GET {
@@ -111,7 +111,7 @@ fn turn_away(state: &AppState, request: &HttpRequest) -> HttpResponse {
 /// # Errors
 /// 403 from another origin or without the session's token, 400, 408 or 413 for a body that cannot be read.
 pub async fn form(
-    state: &AppState,
+    state: &impl Guarded,
     request: &HttpRequest,
     payload: web::Payload,
     csrf: &str,
@@ -120,7 +120,7 @@ pub async fn form(
         return Ok(Vec::new());
     }
     origins::check_same_origin(request)?;
-    let body = state.checks.bodies.within(payload::LIMIT, request, payload).await.map_err(Problem::from)?;
+    let body = state.forms().within(payload::LIMIT, request, payload).await.map_err(Problem::from)?;
     let form: Vec<(String, String)> = form_urlencoded::parse(&body).into_owned().collect();
     let sent = form.iter().find(|(name, _)| name == CSRF_FIELD).map_or("", |(_, value)| value);
     if !bool::from(sent.as_bytes().ct_eq(csrf.as_bytes())) {

@@ -1,7 +1,8 @@
-//! The server: its version, its parts, and the effective settings with where each came from.
+//! The server: its version, its parts, those that share its database, and the effective settings with where each came from.
 
 use maud::{Markup, html};
 
+use super::cluster;
 use super::layout::{self, Place};
 use super::parts::{facts, or_nothing, table};
 use super::route::{self, Route};
@@ -29,6 +30,7 @@ async fn show(visit: Visit) -> Answer {
             ("Backups", html! { (backups(state.admin.backups.as_ref())) }),
             ("Settings that are not defaults", html! { (changed) }),
         ]))
+        @if let Some(lease) = &state.lease { (cluster::section(lease)) }
         h2 { "Effective settings" }
         p.help { "Secrets are shown as ***. A later source overrides an earlier one: default, file, environment, option." }
         (table("Effective settings", &["Setting", "Value", "From"], &state.admin.settings.iter().map(row).collect::<Vec<_>>()))

@@ -8,22 +8,21 @@ use actix_web::http::header::SET_COOKIE;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::Problem;
 
-use super::access::{COOKIE_NAME, Gate, SESSION_LIFE};
+use super::access::{COOKIE_NAME, Gate, Guarded, SESSION_LIFE};
 use super::layout;
 use super::route::{self, Route};
 use super::visit::{self, Answer, Visit};
-use crate::http::state::AppState;
 
 /// Routes the pages. Signing in is the one action without a session.
-pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<impl Guarded + 'static>) {
     let (shown, sent) = (Arc::clone(state), Arc::clone(state));
     let show = web::get().to(move |request: HttpRequest| {
-        let response = show(&shown, &request);
+        let response = show(&*shown, &request);
         async { response }
     });
     let send = web::post().to(move |request: HttpRequest, payload: web::Payload| {
         let state = Arc::clone(&sent);
-        async move { send(&state, &request, payload).await }
+        async move { send(&*state, &request, payload).await }
     });
     config.service(web::resource("/sign-in").route(show).route(send));
 }
@@ -33,17 +32,17 @@ pub fn routes() -> Vec<Route> {
     vec![route::action("/sign-out", sign_out)]
 }
 
-fn show(state: &AppState, request: &HttpRequest) -> HttpResponse {
+fn show(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
     let next = next(&query(request, "next"));
-    match state.admin.console.gate() {
+    match state.console().gate() {
         Gate::Closed => visit::html(StatusCode::FORBIDDEN, layout::closed()),
-        _ if state.admin.console.operator(request).is_some() => visit::redirect(request, &next),
-        _ => visit::html(StatusCode::OK, layout::sign_in(&state.admin.console.sign_in_token(), &next, None)),
+        _ if state.console().operator(request).is_some() => visit::redirect(request, &next),
+        _ => visit::html(StatusCode::OK, layout::sign_in(&state.console().sign_in_token(), &next, None)),
     }
 }
 
-async fn send(state: &AppState, request: &HttpRequest, payload: web::Payload) -> HttpResponse {
-    let token = state.admin.console.sign_in_token();
+async fn send(state: &impl Guarded, request: &HttpRequest, payload: web::Payload) -> HttpResponse {
+    let token = state.console().sign_in_token();
     let refuse = |next: &str, problem: &Problem| {
         let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
         let mut response = visit::html(status, layout::sign_in(&token, next, Some(problem)));
@@ -59,7 +58,7 @@ async fn send(state: &AppState, request: &HttpRequest, payload: web::Payload) ->
     };
     let field = |name: &str| form.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
     let next = next(field("next"));
-    match state.admin.console.sign_in(request, field("token")) {
+    match state.console().sign_in(request, field("token")) {
         Err(problem) => refuse(&next, &problem),
         Ok(value) => {
             log::info!(caller = "operator"; "an operator has signed in to the console");
@@ -71,14 +70,19 @@ async fn send(state: &AppState, request: &HttpRequest, payload: web::Payload) ->
 }
 
 async fn sign_out(visit: Visit) -> Answer {
-    visit.state.admin.console.sign_out(&visit.request);
-    let mut response = visit::redirect(&visit.request, "/sign-in");
-    set_cookie(&visit.state, &visit.request, &mut response, "", 0);
-    Ok(response)
+    Ok(end_session(&*visit.state, &visit.request))
 }
 
-fn set_cookie(state: &AppState, request: &HttpRequest, response: &mut HttpResponse, value: &str, seconds: u64) {
-    let secure = if state.admin.console.is_secure(request) { "; Secure" } else { "" };
+/// Ends the session of a request, and shows the page that begins one.
+pub fn end_session(state: &impl Guarded, request: &HttpRequest) -> HttpResponse {
+    state.console().sign_out(request);
+    let mut response = visit::redirect(request, "/sign-in");
+    set_cookie(state, request, &mut response, "", 0);
+    response
+}
+
+fn set_cookie(state: &impl Guarded, request: &HttpRequest, response: &mut HttpResponse, value: &str, seconds: u64) {
+    let secure = if state.console().is_secure(request) { "; Secure" } else { "" };
     let cookie = format!("{COOKIE_NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     if let Ok(cookie) = cookie.parse() {
         response.headers_mut().insert(SET_COOKIE, cookie);

@@ -6,7 +6,7 @@ use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::session::Session;
 
 /// The tables of the server's lock: a server whose records are locked, or have no space, keeps its lock.
-pub(crate) const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats')";
+pub(crate) const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats', 'nodes')";
 
 /// A database, which is dropped with this value.
 #[derive(Debug)]

@@ -20,3 +20,17 @@ CREATE TABLE IF NOT EXISTS beats (
     beat  BIGINT NOT NULL
 );
 INSERT INTO beats (id, epoch, beat) VALUES (1, 0, 0) ON CONFLICT DO NOTHING;
+
+-- What each server says of itself every few seconds, active or not: what a takeover, a migration or a rotation of the keys can count on.
+-- Keys are named by their ids, separated by spaces. seen_at is in milliseconds by the clock of the database; a row that is 15 s old
+-- is of a server that has gone.
+CREATE TABLE IF NOT EXISTS nodes (
+    id                 TEXT COLLATE "C" PRIMARY KEY,
+    url                TEXT COLLATE "C" NOT NULL,
+    admin_url          TEXT COLLATE "C",
+    version            TEXT COLLATE "C" NOT NULL,
+    schema             BIGINT           NOT NULL,
+    encryption_key_ids TEXT COLLATE "C" NOT NULL,
+    media_key_id       TEXT COLLATE "C" NOT NULL,
+    seen_at            BIGINT           NOT NULL
+);

@@ -11,12 +11,13 @@ use uuid::Uuid;
 
 use super::keys::KeyIds;
 use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
+use super::nodes::{ClusterState, NodeInfo, Reporter};
 use super::requests::{self, Claimant};
 use super::row::{ActiveServer, Holder};
 use super::steady;
 use super::timing::LeaseTiming;
 use crate::error::StoreError;
-use crate::postgres::migrate::SCHEMA;
+use crate::postgres::migrate;
 use crate::sql::postgres::{PostgresServer, Session};
 
 /// Returns the keys that a server has at the moment.
@@ -28,10 +29,12 @@ pub struct LeaseOptions {
     pub server: PostgresServer,
     /// Its times.
     pub timing: LeaseTiming,
-    /// Where the API of this server is reached by the others.
-    pub url: String,
+    /// What the others are told of this server.
+    pub node: NodeInfo,
     /// The keys of this server.
     pub keys: ReadKeys,
+    /// Whether the others come first, since this server has just given up the lease.
+    pub yields: bool,
 }
 
 /// What is known of the lease.
@@ -41,6 +44,8 @@ pub struct LeaseState {
     pub standing: Standing,
     /// Why the last request had no answer; `None` if it had one.
     pub failure: Option<String>,
+    /// When the active server has last renewed the lease, by the steady clock of this one; `None` before it is known.
+    renewed: Option<Duration>,
 }
 
 /// The lease of this process. Cheap to clone. The lease is released when the last clone is dropped.
@@ -48,8 +53,8 @@ pub struct LeaseState {
 pub struct Lease {
     state: watch::Receiver<LeaseState>,
     active: watch::Receiver<Option<ActiveServer>>,
+    cluster: watch::Receiver<Option<ClusterState>>,
     stop: Sender<()>,
-    timing: LeaseTiming,
 }
 
 impl Lease {
@@ -58,19 +63,39 @@ impl Lease {
     /// # Errors
     /// The thread cannot be started, or the keys cannot be read.
     pub fn start(options: LeaseOptions) -> Result<Self, StoreError> {
-        let LeaseOptions { server, timing, url, keys } = options;
+        let LeaseOptions { server, timing, node, keys, yields } = options;
         let holder = Holder(Uuid::new_v4());
-        let candidate = Candidate { holder, keys: keys()?, schema: SCHEMA };
-        let machine = LeaseMachine::new(timing, candidate);
-        let (publish, state) = watch::channel(LeaseState { standing: machine.standing(), failure: None });
+        let own = keys()?;
+        let mut machine = LeaseMachine::new(timing, Candidate { holder, keys: own.clone(), schema: migrate::newest() });
+        if yields {
+            machine.yield_once();
+        }
+        let (publish, state) =
+            watch::channel(LeaseState { standing: machine.standing(), failure: None, renewed: None });
         let (publish_active, active) = watch::channel(None);
+        let (seen, cluster) = watch::channel(None);
         let (stop, stopping) = channel();
+        let url = node.url.clone();
+        let reporter = Reporter::new(holder, node, seen);
         let (session, failure) = (None, None);
-        let driver =
-            Driver { machine, holder, server, timing, url, keys, session, failure, publish, publish_active, stopping };
+        let driver = Driver {
+            machine,
+            holder,
+            server,
+            timing,
+            url,
+            keys,
+            own,
+            session,
+            failure,
+            publish,
+            publish_active,
+            reporter,
+            stopping,
+        };
         let spawned = thread::Builder::new().name("store-lease".into()).spawn(move || driver.run());
         spawned.map_err(|error: io::Error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Self { state, active, stop, timing })
+        Ok(Self { state, active, cluster, stop })
     }
 
     /// Returns what is known now.
@@ -111,15 +136,17 @@ impl Lease {
         let _ = state.wait_for(ended).await;
     }
 
-    /// Returns how long ago the last confirmed renewal was sent; `None` for a standby, or before the first one.
+    /// Returns how long ago the active server has last renewed the lease: from the sending of the last confirmed renewal, if that is
+    /// this server, else from when the last one was seen. `None` before that.
     #[must_use]
     pub fn renewal_age(&self) -> Option<Duration> {
-        match self.state.borrow().standing {
-            Standing::Active { trusted_until: Some(until), .. } => {
-                Some(steady::now().saturating_sub(until.saturating_sub(self.timing.trust)))
-            }
-            _ => None,
-        }
+        self.state.borrow().renewed.map(|renewed| steady::now().saturating_sub(renewed))
+    }
+
+    /// Returns the servers of the database, as of a few seconds ago; `None` before they were read.
+    #[must_use]
+    pub fn cluster(&self) -> Option<ClusterState> {
+        self.cluster.borrow().clone()
     }
 
     /// Returns the check whether this server may act outside its database.
@@ -140,10 +167,13 @@ struct Driver {
     timing: LeaseTiming,
     url: String,
     keys: ReadKeys,
+    /// The keys that were read last.
+    own: KeyIds,
     session: Option<Session>,
     failure: Option<String>,
     publish: watch::Sender<LeaseState>,
     publish_active: watch::Sender<Option<ActiveServer>>,
+    reporter: Reporter,
     stopping: Receiver<()>,
 }
 
@@ -165,8 +195,22 @@ impl Driver {
                 Step::AwaitAnswer | Step::End => break,
             }
             self.publish();
+            self.report();
+        }
+        if self.session.as_ref().is_some_and(|session| self.reporter.withdraw(session).is_ok()) {
+            // What was sent has arrived with the answer to this.
+            let _ = self.session.as_ref().map(|session| session.batch("SELECT 1"));
         }
         self.publish();
+    }
+
+    /// Tells the others of this server, as long as it runs.
+    fn report(&mut self) {
+        let runs = matches!(self.machine.standing(), Standing::Standby { .. } | Standing::Active { .. });
+        if let Some(session) = self.session.as_ref().filter(|_| runs) {
+            session.limit_answers(self.timing.answer);
+            self.reporter.report(session, &self.own, steady::now());
+        }
     }
 
     fn wait(&mut self, time: Duration) {
@@ -193,14 +237,17 @@ impl Driver {
     }
 
     fn attempt(&mut self, request: Request, limit: Duration) -> Result<Answer, StoreError> {
-        let keys = (self.keys)()?;
-        self.machine.set_keys(keys.clone());
+        self.own = (self.keys)()?;
+        self.machine.set_keys(self.own.clone());
         let session = match self.session.take().filter(|session| !session.is_broken()) {
             Some(session) => session,
             None => self.connect()?,
         };
         session.limit_answers(limit);
-        let claimant = Claimant { holder: self.holder, url: &self.url, keys: &keys };
+        if let Request::Release { .. } = request {
+            self.reporter.withdraw(&session)?;
+        }
+        let claimant = Claimant { holder: self.holder, url: &self.url, keys: &self.own };
         let answer = requests::make(&session, request, &claimant)?;
         self.session = Some(session);
         Ok(answer)
@@ -215,9 +262,9 @@ impl Driver {
     }
 
     fn publish(&self) {
-        let now = LeaseState { standing: self.machine.standing(), failure: self.failure.clone() };
-        let active = self.active(now.standing);
-        replace(&self.publish, now);
+        let (standing, renewed) = (self.machine.standing(), self.machine.last_renewal());
+        let active = self.active(standing);
+        replace(&self.publish, LeaseState { standing, failure: self.failure.clone(), renewed });
         replace(&self.publish_active, active);
     }
 

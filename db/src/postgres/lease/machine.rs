@@ -95,6 +95,17 @@ pub enum Obstacle {
     NewerSchema,
 }
 
+impl Obstacle {
+    /// Returns what keeps a server with these keys, which knows the schemas up to `known`, from taking over records with the schema
+    /// `found`, which need the keys with these ids: that of secrets and that of the media plane.
+    pub(super) fn of(keys: &KeyIds, known: i64, found: i64, (encryption, media): (&str, &str)) -> Option<Self> {
+        if found > known {
+            return Some(Self::NewerSchema);
+        }
+        keys.differs_from(encryption, media).map(Self::WrongKey)
+    }
+}
+
 /// What a server may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
@@ -143,6 +154,8 @@ pub struct LeaseMachine {
     /// When the next request is due.
     due: Duration,
     is_stopping: bool,
+    /// Whether others come first: a released lease is taken only after the silence that a death takes.
+    yields: bool,
 }
 
 impl LeaseMachine {
@@ -160,6 +173,23 @@ impl LeaseMachine {
             requests: 0,
             due: Duration::ZERO,
             is_stopping: false,
+            yields: false,
+        }
+    }
+
+    /// Lets others take the released lease first, as a server does that has given it up to wait for its next turn.
+    pub fn yield_once(&mut self) {
+        self.yields = true;
+    }
+
+    /// When the last renewal was made: by this server, from the sending of the last one that was confirmed, or by another, as far as
+    /// the reads have shown. `None` before that.
+    #[must_use]
+    pub fn last_renewal(&self) -> Option<Duration> {
+        match self.standing {
+            Standing::Active { trusted_until: Some(until), .. } => Some(until.saturating_sub(self.timing.trust)),
+            Standing::Standby { .. } => self.seen.as_ref().map(Observation::begun),
+            _ => None,
         }
     }
 
@@ -243,20 +273,15 @@ impl LeaseMachine {
         }
         let server = || ActiveServer { epoch: row.beat.epoch, url: row.url.clone(), is_this: false };
         self.active = row.holder.map(|_| server());
-        let obstacle = self.obstacle(row);
+        let needed = (row.encryption_key_id.as_str(), row.media_key_id.as_str());
+        let obstacle = Obstacle::of(&self.candidate.keys, self.candidate.schema, row.schema, needed);
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);
-        let is_free = row.holder.is_none() || seen.is_over(&self.timing);
+        self.yields &= row.holder.is_none();
+        let is_free = (row.holder.is_none() && !self.yields) || seen.is_over(&self.timing);
         self.seen = Some(seen);
         self.claim = (is_free && obstacle.is_none()).then_some(row.beat);
         self.standing = Standing::Standby { obstacle };
         self.due = if self.claim.is_some() { now } else { now + self.timing.read };
-    }
-
-    fn obstacle(&self, row: &LeaseRow) -> Option<Obstacle> {
-        if row.schema > self.candidate.schema {
-            return Some(Obstacle::NewerSchema);
-        }
-        self.candidate.keys.differs_from(&row.encryption_key_id, &row.media_key_id).map(Obstacle::WrongKey)
     }
 
     /// Takes note of the lease. Others see the claim after it was made, so the trust counts from there, as for a renewal.

@@ -13,6 +13,8 @@
 mod driver;
 mod keys;
 mod machine;
+mod media_key;
+mod nodes;
 mod observation;
 mod requests;
 mod row;
@@ -22,5 +24,8 @@ mod timing;
 pub use driver::{Lease, LeaseOptions, LeaseState, ReadKeys};
 pub use keys::{KeyIds, WrongKey};
 pub use machine::{Obstacle, Standing};
+pub use media_key::require_media_key;
+pub(crate) use nodes::read as read_cluster;
+pub use nodes::{ClusterState, Node, NodeInfo, Role, cluster_state};
 pub use row::ActiveServer;
 pub use timing::LeaseTiming;

@@ -23,6 +23,11 @@ impl Observation {
         Self { last, answered: now, silence }
     }
 
+    /// Since when the renewal has been the last one, by the time that the answered reads account for.
+    pub(super) fn begun(&self) -> Duration {
+        self.answered.saturating_sub(self.silence)
+    }
+
     /// Whether the active server has been silent for long enough for another to take over.
     pub(super) fn is_over(&self, timing: &LeaseTiming) -> bool {
         self.silence >= timing.silence

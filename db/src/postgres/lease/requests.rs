@@ -11,14 +11,15 @@ use crate::sql::Sql;
 use crate::sql::postgres::{CommitError, Session};
 use crate::values::args;
 
-const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL";
+const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL AND to_regclass('nodes') IS NOT NULL";
 const READ: &str =
     "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id FROM leadership l, beats b
      WHERE l.id = 1 AND b.id = 1";
 /// First the row that the active server renews, so that it renews no more while the claim waits for its transactions.
 const CLAIM_BEAT: &str = "UPDATE beats SET epoch = epoch + 1, beat = 0 WHERE id = 1 AND epoch = ?1 AND beat = ?2";
-const CLAIM: &str =
-    "UPDATE leadership SET epoch = epoch + 1, holder = ?2, url = ?3, encryption_key_id = ?4, media_key_id = ?5
+/// A rotation of the key has named the one that encrypts; before the first, it is the first one of the server.
+const CLAIM: &str = "UPDATE leadership SET epoch = epoch + 1, holder = ?2, url = ?3, media_key_id = ?5,
+         encryption_key_id = CASE WHEN coalesce(encryption_key_id, '') = '' THEN ?4 ELSE encryption_key_id END
      WHERE id = 1 AND epoch = ?1";
 const RENEW: &str = "UPDATE beats SET beat = beat + 1 WHERE id = 1 AND epoch = ?1";
 const RELEASE: &str = "UPDATE leadership SET holder = NULL WHERE id = 1 AND epoch = ?1";
@@ -33,8 +34,12 @@ pub(super) struct Claimant<'a> {
 
 /// Creates the tables of the lease in an empty database, which a server needs before it may create the others.
 pub(super) fn prepare(session: &Session) -> Result<(), StoreError> {
-    let has_tables: bool = Sql::Postgres(session).value(HAS_TABLES, &[])?;
-    if has_tables { Ok(()) } else { session.batch(migrate::CREATE_LEASE) }
+    if has_tables(session)? { Ok(()) } else { session.batch(migrate::CREATE_LEASE) }
+}
+
+/// Whether the database has the tables of the lease.
+pub(super) fn has_tables(session: &Session) -> Result<bool, StoreError> {
+    Sql::Postgres(session).value(HAS_TABLES, &[])
 }
 
 /// Makes a request.
@@ -50,10 +55,7 @@ pub(super) fn make(session: &Session, request: Request, claimant: &Claimant<'_>)
 }
 
 fn read(session: &Session) -> Result<LeaseRow, StoreError> {
-    let schema = match migrate::version(session) {
-        Ok(found) | Err(StoreError::NewerSchema { found, .. }) => found,
-        Err(error) => return Err(error),
-    };
+    let schema = migrate::found(session)?;
     let row = Sql::Postgres(session).one(READ, &[], |row| {
         // A text that is no id names a process all the same, and not this one.
         let holder: Option<String> = row.get("holder")?;

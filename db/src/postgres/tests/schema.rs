@@ -16,7 +16,7 @@ struct Part {
 }
 
 /// Tables that only PostgreSQL has: those of the server's lock, of lanes and of the schema's number.
-const ONLY_POSTGRES: &str = "('leadership', 'beats', 'lanes', 'schema_version')";
+const ONLY_POSTGRES: &str = "('leadership', 'beats', 'nodes', 'lanes', 'schema_version')";
 
 const COLUMNS: Part = Part {
     name: "columns",

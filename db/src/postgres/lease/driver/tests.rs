@@ -1,12 +1,15 @@
 //! Leases on a database, whose servers are threads of this process.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use conclave_model::Secret;
+use parking_lot::Mutex;
 use test_postgres::{Cluster, Database, Proxy};
 
 use super::super::keys::WrongKey;
 use super::super::machine::Obstacle;
+use super::super::nodes::{Node, Role, cluster_state};
 use super::*;
 
 /// How long a state is waited for: far longer than it takes on a busy machine.
@@ -16,10 +19,18 @@ fn keys(media: &'static str) -> ReadKeys {
     Box::new(move || Ok(KeyIds { encryption: vec!["e".into()], media: media.into() }))
 }
 
-fn start(url: &str, media: &'static str) -> Lease {
+fn node() -> NodeInfo {
+    let (url, version) = ("https://a.example.org".into(), "1.2.3".into());
+    NodeInfo { url, admin_url: Some("https://admin.example.org".into()), version }
+}
+
+fn options(url: &str, keys: ReadKeys) -> LeaseOptions {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
-    let url = "https://a.example.org".into();
-    Lease::start(LeaseOptions { server, timing: LeaseTiming::default(), url, keys: keys(media) }).unwrap()
+    LeaseOptions { server, timing: LeaseTiming::default(), node: node(), keys, yields: false }
+}
+
+fn start(url: &str, media: &'static str) -> Lease {
+    Lease::start(options(url, keys(media))).unwrap()
 }
 
 /// Runs a test with an empty database, if PostgreSQL is installed.
@@ -58,7 +69,7 @@ fn the_first_server_is_active_and_the_second_follows_when_it_releases() {
         let active = |epoch, is_this| Some(ActiveServer { epoch, url: "https://a.example.org".into(), is_this });
         let known = |lease: &Lease| lease.active_server().borrow().clone();
         assert_eq!((known(&first), known(&second)), (active(1, true), active(1, false)));
-        assert!(!second.check().is_valid() && second.renewal_age().is_none());
+        assert!(!second.check().is_valid() && second.renewal_age().is_some(), "it has seen that of the first");
         first.release().await;
         assert_eq!(first.state().standing, Standing::Released);
         assert!(!first.check().is_valid());
@@ -128,5 +139,91 @@ fn a_server_with_another_key_says_so_and_never_takes_over() {
         assert_eq!(third.active().await, Some(2));
         until_renewed(database, 3).await;
         assert_eq!(other.state().standing, refused);
+    });
+}
+
+/// Waits until the servers of a database are as described.
+async fn until_seen(lease: &Lease, holds: impl Fn(&ClusterState) -> bool) -> ClusterState {
+    let mut cluster = lease.cluster.clone();
+    cluster.wait_for(|seen| seen.as_ref().is_some_and(&holds)).await.unwrap().clone().unwrap()
+}
+
+#[test]
+fn servers_know_each_other_their_keys_and_their_roles_until_they_end() {
+    with_database(async |database| {
+        let first = start(&database.url(), "m");
+        assert_eq!(first.active().await, Some(1));
+        let changed = Arc::new(Mutex::new(vec!["e".to_owned()]));
+        let of_second = Arc::clone(&changed);
+        let read = move || Ok(KeyIds { encryption: of_second.lock().clone(), media: "m".into() });
+        let second = Lease::start(options(&database.url(), Box::new(read))).unwrap();
+        let other = start(&database.url(), "n");
+        let roles = |state: &ClusterState| state.nodes.iter().map(|node| node.role).collect::<Vec<_>>();
+        let seen = until_seen(&first, |state| {
+            let mut roles = roles(state);
+            roles.sort_unstable_by_key(|role| role.as_str());
+            roles == [Role::Active, Role::Standby, Role::WrongKeys]
+        })
+        .await;
+        assert_eq!((seen.epoch, seen.url.as_deref(), seen.schema), (1, Some("https://a.example.org"), 0));
+        assert_eq!(seen.encryption_key_id, "e");
+        let active = seen.active().unwrap();
+        assert_eq!((&active.info, &active.keys.media, active.schema), (&node(), &"m".to_owned(), migrate::newest()));
+        assert_eq!((seen.standbys().count(), Some(&active.id)), (2, seen.holder.as_ref()));
+
+        changed.lock().push("f".into());
+        until_seen(&other, |state| state.nodes.iter().any(|node| node.keys.encryption == ["e", "f"])).await;
+        second.release().await;
+        until_seen(&first, |state| roles(state).len() == 2).await;
+
+        // One that has died says nothing more: the row is as if it were too old by the clock of the database.
+        let dead =
+            "INSERT INTO nodes SELECT 'dead', url, NULL, version, schema, 'e', 'm', seen_at - $AGE FROM nodes LIMIT 1";
+        database.run(&dead.replace("$AGE", "20000"));
+        assert_eq!(cluster(database).await.nodes.len(), 2);
+        database.run("DELETE FROM nodes WHERE id = 'dead'");
+        database.run(&dead.replace("$AGE", "0"));
+        assert_eq!(cluster(database).await.nodes.len(), 3);
+        first.release().await;
+        other.release().await;
+        let left = cluster(database).await;
+        assert_eq!((left.holder, ids(&left.nodes)), (None, vec!["dead"]));
+    });
+}
+
+fn ids(nodes: &[Node]) -> Vec<&str> {
+    nodes.iter().map(|node| node.id.as_str()).collect()
+}
+
+/// What a command reads.
+async fn cluster(database: &Database<'_>) -> ClusterState {
+    let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
+    tokio::task::spawn_blocking(move || cluster_state(&server)).await.unwrap().unwrap().unwrap()
+}
+
+#[test]
+fn a_database_that_no_server_has_used_has_none() {
+    with_database(async |database| {
+        let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
+        let read = tokio::task::spawn_blocking(move || cluster_state(&server)).await.unwrap();
+        assert_eq!(read.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_server_that_has_given_up_the_lease_lets_others_go_first_and_takes_it_back_if_there_are_none() {
+    with_database(async |database| {
+        let first = start(&database.url(), "m");
+        assert_eq!(first.active().await, Some(1));
+        first.release().await;
+        let yielding = || Lease::start(LeaseOptions { yields: true, ..options(&database.url(), keys("m")) }).unwrap();
+        let (again, begun) = (yielding(), Instant::now());
+        assert_eq!(again.active().await, Some(2));
+        assert!(begun.elapsed() > LeaseTiming::default().silence);
+        again.release().await;
+        let third = yielding();
+        let other = start(&database.url(), "m");
+        assert_eq!(other.active().await, Some(3));
+        drop(third);
     });
 }
