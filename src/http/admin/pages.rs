@@ -12,6 +12,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "api.md",
     "billing.md",
     "clients.md",
+    "cluster.md",
     "configuration.md",
     "deployment.md",
     "from-100ms.md",

@@ -1,0 +1,79 @@
+"""The files in deploy/cluster: their syntax, and that they name what exists."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path("deploy/cluster")
+
+
+def fail(message):
+    sys.exit(f"check-cluster: {message}")
+
+
+def run(*command, **options):
+    """Runs a command that must succeed, and returns what it prints."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def skipped(what):
+    print(f"skipped: {what}", flush=True)
+
+
+def validator():
+    """Builds what reads compose files and manifests. None if it cannot be built."""
+    program = Path("target/check-cluster/validate").resolve()
+    if shutil.which("go") is None:
+        return None
+    built = subprocess.run(["go", "build", "-o", program, "."], cwd="scripts/deploy", capture_output=True)
+    return program if built.returncode == 0 else None
+
+
+def settings():
+    """The names of the variables of all settings."""
+    section, names = "", set()
+    for line in Path("config/conclave.toml").read_text().splitlines():
+        if found := re.fullmatch(r"\[([a-z.]+)\]", line):
+            section = found[1]
+        elif found := re.match(r"#([a-z_]+) = ", line):
+            names.add(f"CONCLAVE_{section}.{found[1]}".replace(".", "__").upper())
+    # Explained in prose, since its default depends on the data directory.
+    return names | {"CONCLAVE_ENCRYPTION__KEY_FILE"}
+
+
+def check_settings():
+    known = settings()
+    for path in (FOLDER / "compose.yaml", FOLDER / "kubernetes" / "statefulset.yaml"):
+        for name in set(re.findall(r"CONCLAVE_[A-Z_]+__[A-Z_]+", path.read_text())):
+            if name not in known:
+                fail(f"{path}: {name} is no setting")
+
+
+def check_syntax():
+    wanted = set(re.findall(r"\$\{([A-Z_]+)", (FOLDER / "compose.yaml").read_text()))
+    given = set(re.findall(r"^([A-Z_]+)=", (FOLDER / ".env.example").read_text(), re.MULTILINE))
+    if wanted != given:
+        fail(f"compose.yaml and .env.example do not have the same variables: {wanted ^ given}")
+    validate = validator()
+    if validate is None:
+        return skipped("scripts/deploy cannot be built")
+    run(validate, "compose", FOLDER / "compose.yaml", env={**os.environ, **dict.fromkeys(wanted, "192.0.2.1")})
+    run(validate, "kubernetes", FOLDER / "kubernetes")
+
+
+def check_balancer():
+    if shutil.which("haproxy") is None:
+        return skipped("haproxy is not installed")
+    run("haproxy", "-c", "-q", "-f", FOLDER / "haproxy.cfg")
+
+
+def check():
+    for part in (check_settings, check_syntax, check_balancer):
+        part()
+    print("the files in deploy/cluster are right", flush=True)
