@@ -274,6 +274,21 @@ func TestAnIteratorGoesThroughAllPages(t *testing.T) {
 	}
 }
 
+func TestALinkToAFileIsAtTheAddressOfTheServer(t *testing.T) {
+	const path = "/files/recordings/EG_1?project=prj_1&expires=2&signature=3"
+	client, requests := serve(t, refusal(429, "rate_limited", "0"), func(w http.ResponseWriter) {
+		_, _ = fmt.Fprintf(w, `{"path":%q,"expires_at":"2026-01-31T12:00:00.000Z"}`, path)
+	})
+	link, err := client.RecordingLink(t.Context(), "EG/1", time.Minute)
+	if err != nil || link != client.server+path {
+		t.Fatal(link, err)
+	}
+	last := (*requests)[1]
+	if last.path != "/files/recordings/EG%2F1/link" || last.credential != "Bearer vk_test_key" {
+		t.Errorf("%+v", last)
+	}
+}
+
 func TestAnIteratorEndsWithAnError(t *testing.T) {
 	client, _ := serve(t, refusal(401, "unauthorized", ""))
 	for _, err := range client.AllRooms(t.Context(), nil) {

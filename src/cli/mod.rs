@@ -18,6 +18,7 @@ mod media_key;
 mod migrate;
 mod output;
 mod projects;
+mod recordings;
 mod restore;
 mod rotate;
 mod step_down;
@@ -37,6 +38,7 @@ pub use keys::KeyCommand;
 pub use listen::{EventFormat, ListenArgs};
 pub use output::OutputFormat;
 pub use projects::{EnvironmentArg, ProjectArgs, ProjectCommand};
+pub use recordings::RecordingCommand;
 pub use trigger::TriggerArgs;
 
 use crate::config::{ConfigError, LoadedConfig, Mode, Sources};
@@ -72,6 +74,9 @@ pub enum Command {
     /// Manage API keys.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Give access to files of recordings.
+    #[command(subcommand)]
+    Recording(RecordingCommand),
     /// Print the events of a project as they happen, and post them to a receiver on this machine.
     Listen(ListenArgs),
     /// Make an event happen in a room with simulated participants, or send an example of it.
@@ -171,6 +176,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
         Command::Project(command) => projects::run(command, &config()?, &data),
         Command::Key(command) => keys::run(command, &config()?, &data),
+        Command::Recording(command) => recordings::run(command, &config()?, &data),
         Command::Listen(args) => listen::run(&args, &config()?, &data),
         Command::Trigger(args) => trigger::run(&args, &config()?, &data),
         Command::Check(format) => check::run(sources().load_with_origins(), &data, format),

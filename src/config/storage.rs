@@ -26,11 +26,14 @@ pub struct RecordingsConfig {
     /// How long a file on the disk of another server is waited for, before its recording has failed.
     #[serde(with = "text::required")]
     pub lost_after: Duration,
+    /// How long the files stay there after the recording has ended. Default: until they are removed by others.
+    #[serde(with = "text::optional")]
+    pub retention: Option<Duration>,
 }
 
 impl Default for RecordingsConfig {
     fn default() -> Self {
-        Self { dir: None, lost_after: Duration::from_secs(24 * 60 * 60) }
+        Self { dir: None, lost_after: Duration::from_secs(24 * 60 * 60), retention: None }
     }
 }
 

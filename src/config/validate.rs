@@ -157,6 +157,9 @@ impl Config {
             validate_duration(&format!("webhooks.retry_delays[{index}]"), *delay)?;
         }
         validate_duration("recordings.lost_after", self.recordings.lost_after)?;
+        if let Some(retention) = self.recordings.retention {
+            validate_duration("recordings.retention", retention)?;
+        }
         validate_duration("egress.max_duration", self.egress.max_duration)?;
         validate_duration("egress.empty_timeout", self.egress.empty_timeout)?;
         validate_duration("egress.stop_timeout", self.egress.stop_timeout)?;

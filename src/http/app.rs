@@ -12,7 +12,7 @@ use super::resource::{describe, health, method_not_allowed, no_such_route};
 use super::spec::Method;
 use super::state::AppState;
 use super::trace::SecretPath;
-use super::{call, frame, livekit_webhook, signalling, v1, whip};
+use super::{call, files, frame, livekit_webhook, signalling, v1, whip};
 
 /// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
@@ -21,6 +21,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     }
     health(config);
     describe(config);
+    files::configure(config, state);
     if let Some(page) = &state.api.call_page {
         call::configure(config, state, page);
     }

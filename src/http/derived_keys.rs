@@ -3,12 +3,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use conclave_model::{ProjectId, Secret};
+use conclave_model::{EgressId, ProjectId, Secret};
 
 /// The keys of a server.
 pub struct DerivedKeys {
     /// For the signing secrets of programs that follow a project's events.
     followers: [u8; 32],
+    /// For links to files of recordings.
+    recordings: [u8; 32],
 }
 
 impl DerivedKeys {
@@ -16,7 +18,10 @@ impl DerivedKeys {
     #[must_use]
     pub fn new(api_secret: &Secret) -> Self {
         let derive = |purpose| blake3::derive_key(purpose, api_secret.reveal().as_bytes());
-        Self { followers: derive("conclave 2026 signing secrets of followers") }
+        Self {
+            followers: derive("conclave 2026 signing secrets of followers"),
+            recordings: derive("conclave 2026 links to recordings"),
+        }
     }
 
     /// Returns the secret with which a program that follows a project's events signs them, in the form of those of webhook endpoints.
@@ -25,6 +30,13 @@ impl DerivedKeys {
     pub fn signing_secret(&self, project: &ProjectId) -> Secret {
         let key = blake3::keyed_hash(&self.followers, project.as_str().as_bytes());
         Secret::new(format!("whsec_{}", STANDARD.encode(key.as_bytes())))
+    }
+
+    /// Returns the signature of a link to the file of a recording, which expires at this second since 1970.
+    #[must_use]
+    pub fn of_recording(&self, project: &ProjectId, id: &EgressId, expires: u32) -> blake3::Hash {
+        // Neither of the first two has a line break.
+        blake3::keyed_hash(&self.recordings, format!("{project}\n{expires}\n{id}").as_bytes())
     }
 }
 

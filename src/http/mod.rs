@@ -27,6 +27,7 @@ pub mod egress_address;
 pub mod endpoint;
 pub mod error;
 pub mod event_stream;
+pub mod files;
 pub mod frame;
 pub mod hosts;
 pub mod input;

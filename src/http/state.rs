@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::Store;
@@ -10,6 +11,7 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
+use conclave_model::permits::ProjectPermits;
 use conclave_model::{Clock, ProjectId};
 use tokio::sync::{Notify, Semaphore};
 
@@ -88,6 +90,8 @@ pub struct RequestChecks {
     pub origins: Origins,
     /// Idempotency keys of requests that are running.
     pub key_locks: KeyLocks,
+    /// The downloads of recordings that run: [`files::DOWNLOADS`](super::files::DOWNLOADS).
+    pub downloads: ProjectPermits,
     /// Reads the bodies of requests, on both listeners.
     pub bodies: BodyReader,
     /// Reads the reports of LiveKit. Their memory is their own, so that no client can displace them.
@@ -108,6 +112,8 @@ pub struct Planes {
 pub struct ApiListener {
     /// The port that it listens on.
     pub port: u16,
+    /// Its URL, as far as this server knows it.
+    pub url: String,
     /// The certificate, if it has TLS.
     pub tls: Option<TlsStatus>,
     /// The call page, where there is one.
@@ -139,6 +145,8 @@ pub struct AdminState {
     pub recordings: PathBuf,
     /// The copies of the database, where the server makes any.
     pub backups: Option<Backups>,
+    /// How long recordings stay there, if not for ever.
+    pub recordings_retention: Option<Duration>,
     /// Committed events, for `/debug/events`.
     pub relay: EventRelay,
     /// Notified when this server is to step down.

@@ -14,6 +14,7 @@ mod listeners;
 mod media;
 mod parts;
 mod plane;
+mod recording_retention;
 mod run;
 mod signals;
 mod starting;

@@ -26,6 +26,7 @@ use crate::http::admission::{Admission, AdmissionLimits};
 use crate::http::client_address::TrustedProxies;
 use crate::http::console::access::{ConsoleAccess, Gate};
 use crate::http::console::history::{self, Sample};
+use crate::http::files::DOWNLOADS;
 use crate::http::frame::payload::{self, BodyReader};
 use crate::http::key_locks::KeyLocks;
 use crate::http::limits::Limits;
@@ -88,6 +89,7 @@ pub(super) fn checks(config: &Config, clock: &Clock, metrics: &Metrics) -> Reque
         admission: admission(config, metrics),
         origins: origins(config),
         key_locks: KeyLocks::default(),
+        downloads: ProjectPermits::new(DOWNLOADS),
         bodies: reader(BODY_MEMORY),
         reports: reader(REPORT_MEMORY),
     }

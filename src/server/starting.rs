@@ -21,7 +21,7 @@ use super::listeners::{self, BoundListeners};
 use super::media::{self, PlaneSetup};
 use super::plane::{self, Plane};
 use super::tls::{self, PublicUrls, Tls};
-use super::{Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts};
+use super::{Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, recording_retention};
 use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
@@ -221,6 +221,7 @@ impl StartingServer {
             },
             api: ApiListener {
                 port: bound.api.port(),
+                url: urls.http.clone(),
                 tls: tls.as_ref().map(|tls| tls.status.clone()),
                 call_page: parts::call_page(&config, dev.as_ref()),
             },
@@ -232,6 +233,7 @@ impl StartingServer {
                 settings: origins.report(&config)?,
                 recordings: config.recordings.path(&data),
                 backups,
+                recordings_retention: config.recordings.retention,
                 relay,
                 step_down: Arc::default(),
                 event_streams: Arc::new(Semaphore::new(MOST_STREAMS)),
@@ -240,6 +242,7 @@ impl StartingServer {
         });
         parts::spawn_limits_cleanup(&state);
         parts::spawn_history(&state);
+        recording_retention::spawn(&state);
         clock_watch::spawn(state.clock.clone());
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
         let step_down = Arc::clone(&state.admin.step_down);

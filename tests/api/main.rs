@@ -20,6 +20,7 @@ mod docs;
 mod event_fields;
 mod every_operation;
 mod faults;
+mod files;
 mod frame;
 mod key_rotation;
 mod livekit;

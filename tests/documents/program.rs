@@ -92,7 +92,7 @@ fn the_table_of_settings_has_their_defaults() {
 /// what it has in common with that: `group` is the common command.
 fn subcommand<'a>(words: &[&'a str], group: &mut Option<&'a str>) -> Vec<&'a str> {
     match *words {
-        ["conclave", first @ ("project" | "key"), command, ..] => {
+        ["conclave", first @ ("project" | "key" | "recording"), command, ..] => {
             *group = Some(first);
             vec![first, command]
         }

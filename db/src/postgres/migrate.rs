@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     concat!(include_str!("../migrations/postgres/lease.sql"), include_str!("../migrations/postgres/0001_schema.sql")),
     include_str!("../migrations/postgres/0002_upload_nodes.sql"),
     include_str!("../migrations/postgres/0003_events_of_projects.sql"),
+    include_str!("../migrations/postgres/0004_local_files.sql"),
 ];
 
 /// The tables of the lease, in an empty database. Servers that start at once take turns.

@@ -13,7 +13,7 @@ use crate::sql::Sql;
 use crate::values::Value;
 use crate::{
     DeliveryFilter, EgressFilter, IngressFilter, SessionFilter, codes, deliveries, egresses, events, ingresses,
-    projects, role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
+    local_files, projects, role_changes, rooms, sessions, templates, uploads, webhook_endpoints,
 };
 
 /// A filter of a list: how it is set, and what the plan must contain when it is.
@@ -192,6 +192,7 @@ fn queries_besides_lists_read_what_they_are_about_only() {
             (projects::COUNT_EGRESSES, "egresses_"),
             (webhook_endpoints::SELECT_FAILING, "webhook_deliveries_retries"),
             (events::SELECT_AFTER, "events_of_project"),
+            (local_files::SELECT_DUE, "egresses_with_local_file"),
         ] {
             let args = vec![Value::Null; query.matches('?').count()];
             let steps: Vec<String> =

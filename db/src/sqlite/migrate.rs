@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/sqlite/0017_order_of_open_rooms.sql"),
     include_str!("../migrations/sqlite/0018_upload_nodes.sql"),
     include_str!("../migrations/sqlite/0019_events_of_projects.sql"),
+    include_str!("../migrations/sqlite/0020_local_files.sql"),
 ];
 
 /// The number of the schema that this program writes.

@@ -78,6 +78,23 @@ def test_a_call_has_the_key_of_the_project_and_one_of_its_own() -> None:
     assert first.headers["Idempotency-Key"] != second.headers["Idempotency-Key"]
 
 
+def test_a_link_to_a_file_is_at_the_address_of_the_server() -> None:
+    path = "/files/recordings/EG_1?project=prj_1&expires=2&signature=3"
+    answer = httpx.Response(200, json={"path": path, "expires_at": "2026-01-31T12:00:00.000Z"})
+    server = Script(REFUSED, answer, answer)
+    assert client(server).recording_link("EG/1", expires_in_seconds=60) == f"http://conclave.test{path}"
+    request = server.requests[1]
+    assert str(request.url) == "http://conclave.test/files/recordings/EG%2F1/link?expires_in_seconds=60"
+    assert request.headers["Authorization"] == "Bearer vk_test_key"
+
+    async def run() -> str:
+        transport = httpx.MockTransport(server)
+        async with AsyncConclave("http://conclave.test", "vk_test_key", transport=transport) as conclave:
+            return await conclave.recording_link("EG_1")
+
+    assert asyncio.run(run()) == f"http://conclave.test{path}"
+
+
 def test_the_key_of_the_project_is_not_printed() -> None:
     conclave = client(Script())
     assert "vk_test_key" not in f"{conclave!r} {vars(conclave)} {vars(conclave._http)}"  # pyright: ignore[reportPrivateUsage]

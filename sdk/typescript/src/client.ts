@@ -36,16 +36,34 @@ export interface ConclaveOptions {
  * an iterator over the items of all its pages, from `offset` on; `limit` is the size of a page.
  */
 export class Conclave extends Operations {
+  readonly #url: string;
+
   constructor({ url, apiKey, retry = {}, timeout = 30, fetch = globalThis.fetch }: ConclaveOptions) {
     const send = transport({ apiKey, retry, timeout, fetch });
+    const baseUrl = url.replace(/\/+$/, "");
     super({
       client: createClient({
-        baseUrl: url.replace(/\/+$/, ""),
+        baseUrl,
         throwOnError: true,
         // The generated client calls it with requests only.
         fetch: (request) => send(request as Request),
       }),
     });
+    this.#url = baseUrl;
+  }
+
+  /**
+   * Returns a link to the file of a recording on the server's disk, for those without an API key. It is valid for 1 second to
+   * 7 days, by default for an hour.
+   */
+  async recordingLink(egressId: string, { expiresInSeconds = 3600 } = {}): Promise<string> {
+    const link = await this.client.get<{ 200: { path: string } }, unknown, true, "data">({
+      responseStyle: "data",
+      url: "/files/recordings/{egress_id}/link",
+      path: { egress_id: egressId },
+      query: { expires_in_seconds: expiresInSeconds },
+    });
+    return this.#url + link.path;
   }
 
   allBroadcasts(options: Options<ListBroadcastsData, true> = {}) {

@@ -1,16 +1,13 @@
 //! The recordings of a project; those on this machine are played and downloaded.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use actix_files::NamedFile;
 use actix_web::http::header::{
     CONTENT_SECURITY_POLICY, ContentDisposition, DispositionParam, DispositionType, X_CONTENT_TYPE_OPTIONS,
 };
-use actix_web::web;
-use conclave_model::filepath::FilePath;
 use conclave_model::project::Project;
-use conclave_model::{ErrorCode, Problem, ProjectId};
+use conclave_model::{ErrorCode, Problem, ProjectId, Timestamp};
 use maud::{Markup, html};
 
 use super::egress::{List, stop, stop_button};
@@ -19,8 +16,9 @@ use super::parts::{badge, countdown, empty, facts, nothing, or_nothing, time};
 use super::route::{self, Route};
 use super::visit::{Answer, Visit, encoded};
 use crate::http::error::ApiError;
+use crate::http::files::{link, local};
 use crate::http::response::Json;
-use crate::http::v1::egress;
+use crate::http::v1::egress::{self, EgressHead};
 use crate::http::v1::recordings::Recording;
 
 /// The routes of the pages and their action.
@@ -70,8 +68,11 @@ async fn one(visit: Visit) -> Answer {
     let path = format!("/projects/{}/recordings", project.id);
     let is_final = recording.tail.ended_at.is_some();
     let is_local = recording.tail.destination.is_none();
+    let recordings = &visit.state.admin.recordings;
     let found =
-        if is_final && is_local { local_file(&visit, &project.id, &recording.filepath).await.ok() } else { None };
+        if is_final && is_local { local::open(recordings, &project.id, &recording.filepath).await.ok() } else { None };
+    let removed = removal(&visit, &recording).await?;
+    let found = found.filter(|_| !matches!(removed, Some(Removal::Done(_))));
     let upload = upload(&visit, &recording).await;
     let Recording { head, recording_type, status, filepath, tail } = &recording;
     let content = html! {
@@ -84,16 +85,53 @@ async fn one(visit: Visit) -> Answer {
             ("Ended", time(tail.ended_at)),
             ("Egress id", html! { code { (head.egress_id) } }),
             ("Upload", upload.unwrap_or_else(nothing)),
+            ("Kept until", removed.map_or_else(nothing, Removal::to_markup)),
             ("Error", or_nothing(tail.error.as_ref())),
         ]))
         div.actions { (stop_button::<Recording>(&visit, head, *status)) }
         @if let Some(file) = found {
             (player(&format!("{path}/{}/file", head.egress_id), &file))
+            (link_for_an_hour(&visit, head))
         } @else if is_final && is_local {
             (empty("The file is not on this machine.", "It was moved, deleted, or never written."))
         }
     };
     Ok(visit.show(layout::page(&visit, Place::Project(&project, "/recordings"), "Recording", &content)))
+}
+
+/// What `recordings.retention` does with a file.
+#[derive(Debug, Clone, Copy)]
+enum Removal {
+    Done(Timestamp),
+    Planned(Timestamp),
+}
+
+impl Removal {
+    fn to_markup(self) -> Markup {
+        match self {
+            Self::Done(at) => html! { (time(at)) ", when it was removed (recordings.retention)" },
+            Self::Planned(at) => html! { (time(at)) " (recordings.retention)" },
+        }
+    }
+}
+
+/// When the file of a recording on this machine was or will be removed; `None` if it stays.
+async fn removal(visit: &Visit, Recording { head, tail, .. }: &Recording) -> Result<Option<Removal>, ApiError> {
+    let (project, id) = (head.project_id.clone(), head.egress_id.clone());
+    if let Some(at) = visit.state.store.recording_file_removed(project, id).await? {
+        return Ok(Some(Removal::Done(at)));
+    }
+    let ended_at = tail.ended_at.filter(|_| tail.destination.is_none());
+    let planned = ended_at.zip(visit.state.admin.recordings_retention);
+    Ok(planned.map(|(ended_at, retention)| Removal::Planned(ended_at.after(retention))))
+}
+
+/// A link for those who have no API key. It is made when the page is shown.
+fn link_for_an_hour(visit: &Visit, head: &EgressHead) -> Markup {
+    let (keys, now) = (&visit.state.keys, visit.state.clock.now());
+    let (path, _) = link::make(keys, &head.project_id, &head.egress_id, now, link::DEFAULT_LIFE);
+    let url = format!("{}{path}", visit.state.api.url);
+    html! { p { a href=(url) rel="noreferrer" { "Link for an hour" } " " small { "(for those without an API key)" } } }
 }
 
 /// What an upload that is outstanding is doing, and when it is tried again; `None` if none is.
@@ -122,27 +160,6 @@ fn is_media(file: &NamedFile, kind: &str) -> bool {
     file.content_type().type_() == kind
 }
 
-/// Opens the file of a recording on this machine.
-///
-/// # Errors
-/// 404 if there is none, or it is not inside the project's directory of recordings.
-async fn local_file(visit: &Visit, project: &ProjectId, path: &FilePath) -> Result<NamedFile, ApiError> {
-    let directory = visit.state.admin.recordings.join(project.as_str());
-    let name = PathBuf::from(path.as_str());
-    let opened = web::block(move || open_inside(&directory, &name)).await.map_err(ApiError::internal)?;
-    opened.map_err(|_| Problem::new(ErrorCode::NotFound, "the recording has no file on this machine").into())
-}
-
-/// Opens a file that is inside a directory, also after symbolic links were followed.
-fn open_inside(directory: &Path, name: &Path) -> io::Result<NamedFile> {
-    let directory = directory.canonicalize()?;
-    let path = directory.join(name).canonicalize()?;
-    if !path.starts_with(&directory) || !path.is_file() {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    NamedFile::open(path)
-}
-
 /// The file: shown by the browser's player, or with `download=1` saved. What is no picture or sound is only saved.
 async fn file(visit: Visit) -> Answer {
     let project = visit.project().await?;
@@ -150,7 +167,7 @@ async fn file(visit: Visit) -> Answer {
     if recording.tail.destination.is_some() {
         return Err(Problem::new(ErrorCode::NotFound, "the recording is not on this machine").into());
     }
-    let file = local_file(&visit, &project.id, &recording.filepath).await?;
+    let file = local::open(&visit.state.admin.recordings, &project.id, &recording.filepath).await?;
     let is_shown = visit.query("download").is_none() && (is_media(&file, "video") || is_media(&file, "audio"));
     let name = Path::new(recording.filepath.as_str()).file_name();
     let name = name.map_or("recording".into(), |name| name.to_string_lossy());
@@ -166,29 +183,4 @@ async fn file(visit: Visit) -> Answer {
         response.headers_mut().insert(name, actix_web::http::header::HeaderValue::from_static(value));
     }
     Ok(response)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_files_inside_the_directory_are_opened() {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("prj");
-        std::fs::create_dir_all(directory.join("sub")).unwrap();
-        for name in ["prj/a.mp4", "prj/sub/b.mp4", "outside.mp4"] {
-            std::fs::write(folder.path().join(name), b"x").unwrap();
-        }
-        std::os::unix::fs::symlink(folder.path().join("outside.mp4"), directory.join("link.mp4")).unwrap();
-        for inside in ["a.mp4", "sub/b.mp4"] {
-            assert!(open_inside(&directory, Path::new(inside)).is_ok(), "{inside}");
-        }
-        let absolute = folder.path().join("outside.mp4");
-        for outside in
-            [Path::new("../outside.mp4"), Path::new("link.mp4"), Path::new("sub"), Path::new("none"), &absolute]
-        {
-            assert!(open_inside(&directory, outside).is_err(), "{outside:?}");
-        }
-    }
 }

@@ -26,19 +26,34 @@ pub async fn identify(spec: &OperationSpec, state: &AppState, request: &HttpRequ
         state.checks.limits.check_open_address(open.rates, request)?;
         return Ok(Caller::Anonymous);
     }
-    let bearer = bearer(request);
-    let found = match bearer.and_then(|text| text.parse::<ApiKey>().ok()) {
-        Some(key) => look_up(state, request, &key).await?,
-        None => {
-            state.checks.limits.check_address(request)?;
-            None
-        }
-    };
-    match found {
+    match sent_key(state, request).await? {
         Some(credential) if !credential.revoked => Ok(Caller::Key(credential)),
         found => {
-            let token = if spec.permissions().is_empty() { None } else { room_token(state, request, bearer) };
+            let token = if spec.permissions().is_empty() { None } else { room_token(state, request, bearer(request)) };
             token.map(Caller::RoomToken).ok_or_else(|| refusal(found.as_ref()).into())
+        }
+    }
+}
+
+/// Authenticates a request that only an API key may make.
+///
+/// # Errors
+/// Those of [`identify`].
+pub async fn require_key(state: &AppState, request: &HttpRequest) -> Result<Credential, ApiError> {
+    let found = sent_key(state, request).await?;
+    if let Some(credential) = found.as_ref().filter(|credential| !credential.revoked) {
+        return Ok(credential.clone());
+    }
+    Err(refusal(found.as_ref()).into())
+}
+
+/// Looks up the API key of a request, if it has one that could be one.
+async fn sent_key(state: &AppState, request: &HttpRequest) -> Result<Option<Credential>, ApiError> {
+    match bearer(request).and_then(|text| text.parse::<ApiKey>().ok()) {
+        Some(key) => look_up(state, request, &key).await,
+        None => {
+            state.checks.limits.check_address(request)?;
+            Ok(None)
         }
     }
 }

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import httpx
 
+from ._files import link_of, link_request
 from ._generated.api.broadcasts import AsyncBroadcastsCalls, BroadcastsCalls
 from ._generated.api.codes import AsyncCodesCalls, CodesCalls
 from ._generated.api.destinations import AsyncDestinationsCalls, DestinationsCalls
@@ -61,6 +62,13 @@ class Conclave(
     def _send(self, request: dict[str, Any]) -> httpx.Response:
         return self._http.request(**_with_key(request))
 
+    def recording_link(self, egress_id: str, *, expires_in_seconds: int = 3600) -> str:
+        """Returns a link to the file of a recording on the server's disk, for those without an API key.
+
+        It is valid for 1 second to 7 days.
+        """
+        return link_of(self._http.base_url, self._send(link_request(egress_id, expires_in_seconds)))
+
     def close(self) -> None:
         """Closes the connections."""
         self._http.close()
@@ -105,6 +113,10 @@ class AsyncConclave(
 
     async def _send(self, request: dict[str, Any]) -> httpx.Response:
         return await self._http.request(**_with_key(request))
+
+    async def recording_link(self, egress_id: str, *, expires_in_seconds: int = 3600) -> str:
+        """Returns a link to the file of a recording, as `Conclave.recording_link` does."""
+        return link_of(self._http.base_url, await self._send(link_request(egress_id, expires_in_seconds)))
 
     async def close(self) -> None:
         """Closes the connections."""

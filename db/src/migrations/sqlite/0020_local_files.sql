@@ -1,0 +1,6 @@
+-- When the file of a recording was removed from the machine because of its age.
+ALTER TABLE egresses ADD COLUMN file_removed_at INTEGER;
+CREATE INDEX egresses_with_local_file ON egresses (ended_at, id)
+    WHERE kind = 'recording' AND destination_id IS NULL AND ended_at IS NOT NULL AND file_removed_at IS NULL;
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES ('egresses', 'egresses_with_local_file', '10000 2 1');
+ANALYZE sqlite_schema;

@@ -1,0 +1,27 @@
+package conclave
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// RecordingLink returns a link to the file of a recording on the server's disk, for those without an API key. It is valid for 1 second to
+// 7 days, in whole seconds.
+func (c *Client) RecordingLink(ctx context.Context, egressID string, expires time.Duration) (string, error) {
+	query := url.Values{"expires_in_seconds": {strconv.Itoa(int(expires / time.Second))}}
+	address := c.server + "/files/recordings/" + url.PathEscape(egressID) + "/link?" + query.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
+	}
+	var link struct {
+		Path string `json:"path"`
+	}
+	if err := c.send(req, &link); err != nil {
+		return "", err
+	}
+	return c.server + link.Path, nil
+}

@@ -1,0 +1,64 @@
+//! `conclave recording …`: files of recordings.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Subcommand;
+use conclave_model::{Clock, EgressId, Timestamp};
+use serde::Serialize;
+
+use super::output::{OutputFormat, print, print_json};
+use super::store::with_store;
+use crate::config::{Config, MediaCredentials};
+use crate::error::CliError;
+use crate::http::derived_keys::DerivedKeys;
+use crate::http::files::link;
+use crate::server::ServerAddresses;
+
+/// Commands for recordings.
+#[derive(Debug, Subcommand)]
+pub enum RecordingCommand {
+    /// Print a link to the file of a recording, which needs no API key and expires.
+    Link {
+        /// The egress id of the recording.
+        egress_id: EgressId,
+        /// How long the link is valid, at most 7 days.
+        #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_life)]
+        expires: Duration,
+        /// How the link is printed.
+        #[command(flatten)]
+        format: OutputFormat,
+    },
+}
+
+/// A link with `--json`.
+#[derive(Serialize)]
+struct LinkView<'a> {
+    url: &'a str,
+    expires_at: Timestamp,
+}
+
+/// Runs one of the commands.
+///
+/// # Errors
+/// There is no such recording, or no server uses the data directory.
+pub(super) fn run(command: RecordingCommand, config: &Config, data: &Path) -> Result<(), CliError> {
+    let RecordingCommand::Link { egress_id, expires, format } = command;
+    let server =
+        ServerAddresses::read(data).map_err(|error| CliError::data_dir(data, format!("server.json: {error}")))?;
+    let server =
+        server.ok_or_else(|| CliError::data_dir(data, "no server uses it, whose address a link begins with"))?;
+    let id = egress_id.clone();
+    let project = with_store(config, data, async |store| store.project_of_recording(id).await)?;
+    let project = project.ok_or_else(|| CliError::failed(format!("no recording {egress_id}")))?;
+    let credentials = MediaCredentials::load(config, data)?.ok_or_else(|| CliError::data_dir(data, "no media.key"))?;
+    let keys = DerivedKeys::new(&credentials.api_secret);
+    let (path, expires_at) = link::make(&keys, &project, &egress_id, Clock::system().now(), expires);
+    let url = format!("{}{path}", server.api);
+    if format.json { print_json(&LinkView { url: &url, expires_at }) } else { print(&format!("{url}\n")) }
+}
+
+fn parse_life(text: &str) -> Result<Duration, String> {
+    let life = humantime::parse_duration(text).map_err(|_| "must be a time such as 10m, 1h or 7d".to_owned())?;
+    link::checked_life(life).map_err(str::to_owned)
+}

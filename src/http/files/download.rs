@@ -1,0 +1,180 @@
+//! The response with a file: whole, in one range, or that nothing has changed. `actix-files` knows no `If-Range`, so its files are read
+//! here, in pieces, by threads of the blocking pool.
+
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use actix_files::{HttpRange, NamedFile};
+use actix_web::body::SizedStream;
+use actix_web::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, ContentDisposition, DispositionParam,
+    DispositionType, ETag, EntityTag, HttpDate, IF_RANGE, IfNoneMatch, IfRange, LastModified, RANGE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use actix_web::http::{Method, StatusCode};
+use actix_web::web::Bytes;
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web};
+use conclave_model::permits::ProjectPermit;
+use futures_util::{Stream, stream};
+
+/// Bytes that are read at once.
+const PIECE: u64 = 64 * 1_024;
+
+/// What a file is told apart by from other content at its path.
+struct Validators {
+    tag: EntityTag,
+    modified: HttpDate,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    start: u64,
+    length: u64,
+}
+
+/// The part that a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Whole,
+    Part(Part),
+    /// The file has no such part.
+    Unsatisfiable,
+}
+
+/// Responds to a request for a file, which is saved under `name`. The permit is held until all has been sent.
+pub fn respond(request: &HttpRequest, file: NamedFile, name: &str, permit: ProjectPermit) -> HttpResponse {
+    let (size, validators) = (file.metadata().len(), Validators::of(&file));
+    if validators.is_known(request) {
+        return head(StatusCode::NOT_MODIFIED, &validators).finish();
+    }
+    let (status, part) = match wanted(request, size, &validators) {
+        Wanted::Whole => (StatusCode::OK, Part { start: 0, length: size }),
+        Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
+        Wanted::Unsatisfiable => {
+            let range = (CONTENT_RANGE, format!("bytes */{size}"));
+            return head(StatusCode::RANGE_NOT_SATISFIABLE, &validators).insert_header(range).finish();
+        }
+    };
+    let mut response = head(status, &validators);
+    if status == StatusCode::PARTIAL_CONTENT {
+        let last = part.start + part.length - 1;
+        response.insert_header((CONTENT_RANGE, format!("bytes {}-{last}/{size}", part.start)));
+    }
+    response.content_type(file.content_type().clone()).insert_header(ContentDisposition {
+        disposition: DispositionType::Attachment,
+        parameters: vec![DispositionParam::Filename(name.to_owned())],
+    });
+    // The length is that of the file also where nothing is sent.
+    let read = if request.method() == Method::HEAD { Part { length: 0, ..part } } else { part };
+    response.body(SizedStream::new(part.length, pieces(file, read, permit)))
+}
+
+/// Begins a response. A file that is no picture or sound must not become a page of this server.
+fn head(status: StatusCode, validators: &Validators) -> HttpResponseBuilder {
+    let mut response = HttpResponse::build(status);
+    response
+        .insert_header(ETag(validators.tag.clone()))
+        .insert_header(LastModified(validators.modified))
+        .insert_header((ACCEPT_RANGES, "bytes"))
+        .insert_header((CACHE_CONTROL, "private, no-cache"))
+        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .insert_header((CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"));
+    response
+}
+
+impl Validators {
+    fn of(file: &NamedFile) -> Self {
+        let metadata = file.metadata();
+        let tag =
+            format!("{:x}-{:x}-{:x}.{:x}", metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+        // Dates of HTTP are whole seconds.
+        let modified =
+            SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(metadata.mtime()).unwrap_or_default());
+        Self { tag: EntityTag::new_strong(tag), modified: modified.into() }
+    }
+
+    /// Whether the client has the file as it is.
+    fn is_known(&self, request: &HttpRequest) -> bool {
+        match request.get_header::<IfNoneMatch>() {
+            Some(IfNoneMatch::Any) => true,
+            Some(IfNoneMatch::Items(tags)) => tags.iter().any(|tag| tag.weak_eq(&self.tag)),
+            None => false,
+        }
+    }
+
+    /// Whether the rest of what a client has a part of can be sent.
+    fn permit_range(&self, request: &HttpRequest) -> bool {
+        if !request.headers().contains_key(IF_RANGE) {
+            return true;
+        }
+        match request.get_header::<IfRange>() {
+            Some(IfRange::EntityTag(tag)) => tag.strong_eq(&self.tag),
+            Some(IfRange::Date(date)) => date == self.modified,
+            None => false,
+        }
+    }
+}
+
+/// Reads what part a request wants. Several ranges, other units than bytes and a file that has changed are answered with the whole file.
+fn wanted(request: &HttpRequest, size: u64, validators: &Validators) -> Wanted {
+    let header = request.headers().get(RANGE).and_then(|value| value.to_str().ok());
+    match header.filter(|_| request.method() == Method::GET && validators.permit_range(request)) {
+        Some(header) => range(header, size),
+        None => Wanted::Whole,
+    }
+}
+
+fn range(header: &str, size: u64) -> Wanted {
+    if !header.starts_with("bytes=") || header.contains(',') {
+        return Wanted::Whole;
+    }
+    match HttpRange::parse(header, size).as_deref() {
+        Ok([HttpRange { start, length }, ..]) => Wanted::Part(Part { start: *start, length: *length }),
+        Ok([]) | Err(_) => Wanted::Unsatisfiable,
+    }
+}
+
+/// Reads a part of a file, piece by piece, as the client takes it.
+fn pieces(file: NamedFile, part: Part, permit: ProjectPermit) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::try_unfold((Arc::new(file), part, permit), async |(file, Part { start, length }, permit)| {
+        let size = PIECE.min(length);
+        if size == 0 {
+            return Ok::<_, io::Error>(None);
+        }
+        let reader = Arc::clone(&file);
+        let piece = web::block(move || {
+            let mut piece = vec![0; usize::try_from(size).unwrap_or_default()];
+            reader.file().read_exact_at(&mut piece, start).map(|()| Bytes::from(piece))
+        });
+        let piece = piece.await.map_err(io::Error::other)??;
+        let rest = Part { start: start + size, length: length - size };
+        Ok(Some((piece, (file, rest, permit))))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_of_bytes_is_a_part_of_the_file() {
+        let part = |start, length| Wanted::Part(Part { start, length });
+        for (header, expected) in [
+            ("bytes=0-", part(0, 10)),
+            ("bytes=2-4", part(2, 3)),
+            ("bytes=8-20", part(8, 2)),
+            ("bytes=-3", part(7, 3)),
+            ("bytes=-30", part(0, 10)),
+            ("bytes=10-", Wanted::Unsatisfiable),
+            ("bytes=x", Wanted::Unsatisfiable),
+            ("bytes=0-1,3-4", Wanted::Whole),
+            ("lines=1-2", Wanted::Whole),
+        ] {
+            assert_eq!(range(header, 10), expected, "{header}");
+        }
+        assert_eq!(range("bytes=0-", 0), Wanted::Unsatisfiable);
+    }
+}

@@ -1,0 +1,165 @@
+//! `/files/recordings/{egress_id}`: the files of recordings on this machine, for backends and for those to whom they give a link.
+//!
+//! A request has an API key of the project, or is a *link*: the project, the time at which it expires, and their signature under a key
+//! that only the servers of the deployment have ([`DerivedKeys`](super::derived_keys::DerivedKeys)). Nothing is stored of a link, so it
+//! cannot be revoked before it expires.
+//!
+//! - [`link`]: links, made and checked.
+//! - [`local`]: a file that is inside the project's directory.
+//! - [`download`]: the response, whole or in a range, read by threads of the blocking pool.
+
+pub mod download;
+pub mod link;
+pub mod local;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_files::NamedFile;
+use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_model::egress::{Egress, EgressDetail, EgressKind};
+use conclave_model::filepath::FilePath;
+use conclave_model::permits::PermitLimits;
+use conclave_model::{EgressId, ErrorCode, Problem, ProjectId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+use super::error::ApiError;
+use super::frame::credential;
+use super::input::FromQuery;
+use super::metrics::NO_OPERATION;
+use super::resource::method_not_allowed;
+use super::state::AppState;
+use link::{DEFAULT_LIFE, LinkQuery, checked_life};
+
+/// Downloads at once. Each has a connection, and a thread of the blocking pool while it reads.
+pub const DOWNLOADS: PermitLimits = PermitLimits { total: 256, of_project: 64 };
+/// When it is worth another try to begin a download.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Routes the files.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
+    let file_state = Arc::clone(state);
+    let file = move |request: HttpRequest| respond(Arc::clone(&file_state), request, file);
+    let link_state = Arc::clone(state);
+    let link = move |request: HttpRequest| respond(Arc::clone(&link_state), request, link);
+    config.service(
+        web::resource("/files/recordings/{egress_id}")
+            .route(web::get().to(file.clone()))
+            .route(web::head().to(file))
+            .default_service(web::to(async || method_not_allowed("GET, HEAD"))),
+    );
+    config.service(
+        web::resource("/files/recordings/{egress_id}/link")
+            .route(web::get().to(link))
+            .default_service(web::to(async || method_not_allowed("GET"))),
+    );
+}
+
+async fn respond(
+    state: Arc<AppState>,
+    request: HttpRequest,
+    handle: impl AsyncFn(&Arc<AppState>, &HttpRequest) -> Result<HttpResponse, ApiError>,
+) -> HttpResponse {
+    let timed = state.metrics.time(NO_OPERATION);
+    let response = handle(&state, &request).await.unwrap_or_else(|error| error.to_http());
+    timed.answered(response.status());
+    response
+}
+
+fn egress_id(request: &HttpRequest) -> Result<EgressId, Problem> {
+    request.match_info().query("egress_id").parse().map_err(|_| EgressKind::Recording.not_found())
+}
+
+/// Responds with the file of a recording.
+async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
+    let (project, id) = authorize(state, request).await?;
+    let admitted = state.checks.admission.admit(Some(project.clone()))?;
+    let found = admitted.turn().await?.handle(find(state, &project, &id)).await;
+    let (file, name) = found?;
+    let Some(permit) = state.checks.downloads.take_free(&project) else {
+        let message = format!("{} downloads of the project are running, as many as may be", DOWNLOADS.of_project);
+        return Err(Problem::new(ErrorCode::RateLimited, message).after(RETRY_AFTER).into());
+    };
+    Ok(download::respond(request, file, &name, permit))
+}
+
+/// Returns the project that a request is for, by its link or its API key, and the recording.
+async fn authorize(state: &AppState, request: &HttpRequest) -> Result<(ProjectId, EgressId), ApiError> {
+    if request.query_string().is_empty() {
+        let project = keyholder(state, request).await?;
+        return Ok((project, egress_id(request)?));
+    }
+    state.checks.limits.check_address(request)?;
+    let id = egress_id(request)?;
+    let link = LinkQuery::from_query(request.query_string())?;
+    Ok((link.check(&state.keys, &id, state.clock.now())?, id))
+}
+
+/// Returns the project of the API key that a request has.
+async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId, ApiError> {
+    let credential = credential::require_key(state, request).await?;
+    state.checks.origins.check(request)?;
+    state.checks.limits.check_key(&credential.prefix)?;
+    Ok(credential.project_id)
+}
+
+/// Finds the file of a recording of the project, and its name.
+async fn find(state: &AppState, project: &ProjectId, id: &EgressId) -> Result<(NamedFile, String), ApiError> {
+    let recording = state.store.egress(project.clone(), EgressKind::Recording, id.clone()).await?;
+    let path = path_of(&recording)?.clone();
+    if let Some(at) = state.store.recording_file_removed(project.clone(), id.clone()).await? {
+        return Err(without_file(format!("its file was removed at {at}: recordings.retention")).into());
+    }
+    let file = local::open(&state.admin.recordings, project, &path).await?;
+    let name = path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
+    Ok((file, name))
+}
+
+/// Returns the path of a recording whose file is complete and stays on this machine.
+fn path_of(recording: &Egress) -> Result<&FilePath, Problem> {
+    let EgressDetail::Recording { filepath, .. } = &recording.detail else {
+        return Err(EgressKind::Recording.not_found());
+    };
+    if !recording.status.is_final() {
+        return Err(without_file(format!("it is {}: its file is there once it has ended", recording.status)));
+    }
+    if let Some(destination) = &recording.destination {
+        return Err(without_file(format!("its file is at the destination {}", destination.name)));
+    }
+    Ok(filepath)
+}
+
+/// 404: the recording has no file on this machine.
+fn without_file(reason: String) -> Problem {
+    Problem::new(ErrorCode::RecordingNotFound, reason)
+}
+
+/// How long a link is valid.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct LifeQuery {
+    /// In seconds
+    expires_in_seconds: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct LinkJson {
+    /// Behind the URL of the API.
+    path: String,
+    expires_at: Timestamp,
+}
+
+/// Responds with a link to the file of a recording, which has to exist.
+async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
+    let project = keyholder(state, request).await?;
+    let id = egress_id(request)?;
+    let LifeQuery { expires_in_seconds } = LifeQuery::from_query(request.query_string())?;
+    let life = expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
+    let life = checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
+    let admitted = state.checks.admission.admit(Some(project.clone()))?;
+    let found = admitted.turn().await?.handle(find(state, &project, &id)).await;
+    found?;
+    let (path, expires_at) = link::make(&state.keys, &project, &id, state.clock.now(), life);
+    Ok(HttpResponse::Ok().json(LinkJson { path, expires_at }))
+}

@@ -1,0 +1,121 @@
+//! Removes the files of recordings that are older than `recordings.retention`. Only recordings without a destination are looked at: a
+//! file that is to be uploaded stays until it is.
+//!
+//! A file that has been written later than its recording could have is another one at its path, and stays. A file that is not there,
+//! because it was moved or is on another server, is looked for again after the next start only.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use conclave_db::{LocalRecording, RecordingPosition, StoreError};
+use conclave_model::{Clock, Timestamp};
+
+use crate::http::state::AppState;
+
+/// Interval between two passes. A recording is looked at this much later than its file may be removed: it takes some time after the end
+/// until the file is complete.
+const INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// Recordings that are read at once.
+const PAGE: u32 = 100;
+
+/// Spawns the task that removes files, for as long as the server runs, if there is a retention.
+pub(super) fn spawn(state: &Arc<AppState>) {
+    let Some(retention) = state.admin.recordings_retention else { return };
+    let (clock, state): (Clock, _) = (state.clock.clone(), Arc::downgrade(state));
+    tokio::spawn(async move {
+        let mut position = RecordingPosition::START;
+        while let Some(state) = state.upgrade() {
+            if let Err(error) = remove_old(&state, retention, &mut position).await {
+                log::warn!("old recordings are removed later: {error}");
+            }
+            drop(state);
+            clock.sleep_until(clock.now().after(INTERVAL)).await;
+        }
+    });
+}
+
+/// Removes the files that have become old since the last pass.
+async fn remove_old(state: &AppState, retention: Duration, position: &mut RecordingPosition) -> Result<(), StoreError> {
+    let latest_write = state.clock.now().before(retention);
+    loop {
+        let page = state.store.local_recordings(*position, latest_write.before(INTERVAL), PAGE).await?;
+        for recording in &page {
+            if remove_file(&state.admin.recordings, recording, latest_write).await {
+                let LocalRecording { project_id, egress_id, filepath, .. } = recording;
+                state.store.record_file_removed(project_id.clone(), egress_id.clone()).await?;
+                log::info!(
+                    project = project_id.as_str(), egress_id = egress_id.as_str(), file = filepath.as_str();
+                    "removed the file of a recording, as recordings.retention says"
+                );
+            }
+            *position = recording.position;
+        }
+        if page.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Removes the file of a recording. Returns whether there was one.
+async fn remove_file(recordings: &Path, recording: &LocalRecording, latest_write: Timestamp) -> bool {
+    let directory = recordings.join(recording.project_id.as_str());
+    let name = recording.filepath.as_str().to_owned();
+    let removed = tokio::task::spawn_blocking(move || remove(&directory, Path::new(&name), latest_write)).await;
+    match removed.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        Ok(is_removed) => is_removed,
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) => {
+            let id = recording.egress_id.as_str();
+            log::warn!(egress_id = id; "the file of an old recording cannot be removed: {error}");
+            false
+        }
+    }
+}
+
+/// Removes a file inside a directory, unless it was written after `latest_write`. A link is no file of a recording.
+fn remove(directory: &Path, name: &Path, latest_write: Timestamp) -> io::Result<bool> {
+    let directory = directory.canonicalize()?;
+    let path = directory.join(name);
+    let (folder, file_name) = path.parent().zip(path.file_name()).ok_or(ErrorKind::NotFound)?;
+    let folder = folder.canonicalize()?;
+    let path = folder.join(file_name);
+    let metadata = path.symlink_metadata()?;
+    if !folder.starts_with(&directory) || !metadata.is_file() || written(&metadata)? > latest_write {
+        return Ok(false);
+    }
+    fs::remove_file(path).map(|()| true)
+}
+
+fn written(metadata: &fs::Metadata) -> io::Result<Timestamp> {
+    let since = metadata.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ok(Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_old_file_inside_the_directory_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("prj");
+        fs::create_dir_all(directory.join("sub")).unwrap();
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        for (name, written) in [("prj/old", 100), ("prj/sub/old", 100), ("prj/new", 101), ("outside", 100)] {
+            let file = fs::File::create(folder.path().join(name)).unwrap();
+            file.set_modified(at(written)).unwrap();
+        }
+        std::os::unix::fs::symlink(folder.path().join("outside"), directory.join("link")).unwrap();
+        std::os::unix::fs::symlink(folder.path(), directory.join("up")).unwrap();
+        let remove = |name: &str| remove(&directory, Path::new(name), Timestamp::from_millis(100_000));
+        assert!(remove("old").unwrap() && remove("sub/old").unwrap());
+        for kept in ["new", "link", "sub", "up/outside", "../outside"] {
+            assert!(!remove(kept).unwrap(), "{kept}");
+        }
+        assert_eq!(remove("old").unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(directory.join("new").exists() && folder.path().join("outside").exists());
+    }
+}
