@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/postgres/0002_upload_nodes.sql"),
     include_str!("../migrations/postgres/0003_events_of_projects.sql"),
     include_str!("../migrations/postgres/0004_local_files.sql"),
+    include_str!("../migrations/postgres/0005_order_of_open_rooms.sql"),
 ];
 
 /// The tables of the lease, in an empty database. Servers that start at once take turns.

@@ -64,8 +64,7 @@ CREATE TABLE rooms (
     UNIQUE (project_id, name)
 );
 CREATE INDEX rooms_newest ON rooms (project_id, created_at, id);
--- Read backward: rooms without a template are the last of their list.
-CREATE INDEX rooms_open ON rooms (project_id, template_id NULLS FIRST, id) WHERE status = 'open';
+CREATE INDEX rooms_open ON rooms (project_id, template_id, id) WHERE status = 'open';
 
 CREATE TABLE sessions (
     id                   UUID             PRIMARY KEY,
