@@ -203,6 +203,8 @@ def check_page(binary, folder):
             fail(f"the roles are {roles}")
         created = shell(commands.pop("call") + '\nprintf "\\n%s" "$key"', *here)
         key = created.splitlines()[-1]
+        shell(commands.pop("hand-over"), *here)
+        wait("the first server is a standby", lambda: nodes[0].role() == "standby")
         for name, block in commands.items():
             shell(block, *here)
             print(f"ran {name}", flush=True)
