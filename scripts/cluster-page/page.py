@@ -18,7 +18,7 @@ from files import FOLDER, fail, run
 
 NODES = ("node-1", "node-2", "node-3")
 PASSWORD = "a password of this check"
-TOKEN = "a token of this check"
+TOKEN = "a-token-of-this-check"
 # Finds what hangs; it is no promise.
 WAIT_LIMIT = 120
 
@@ -99,6 +99,8 @@ class Node:
         self.process = subprocess.Popen(arguments, env=self.env, stdout=log, stderr=log)
 
     def role(self):
+        if self.process.poll() is not None:
+            fail(f"a server has ended: {Path(f'{self.data}.log').read_text()}")
         answer = get(f"http://127.0.0.1:{self.admin}/readyz")
         return answer[1].get("role") if answer else None
 
