@@ -80,8 +80,11 @@ def test_a_call_has_the_key_of_the_project_and_one_of_its_own() -> None:
 
 def test_a_link_to_a_file_is_at_the_address_of_the_server() -> None:
     path = "/files/recordings/EG_1?project=prj_1&expires=2&signature=3"
-    answer = httpx.Response(200, json={"path": path, "expires_at": "2026-01-31T12:00:00.000Z"})
-    server = Script(REFUSED, answer, answer)
+
+    def answer() -> httpx.Response:
+        return httpx.Response(200, json={"path": path, "expires_at": "2026-01-31T12:00:00.000Z"})
+
+    server = Script(REFUSED, answer(), answer())
     assert client(server).recording_link("EG/1", expires_in_seconds=60) == f"http://conclave.test{path}"
     request = server.requests[1]
     assert str(request.url) == "http://conclave.test/files/recordings/EG%2F1/link?expires_in_seconds=60"

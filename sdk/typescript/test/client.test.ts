@@ -113,7 +113,10 @@ describe("a call", () => {
 
 test("a link to a file is at the address of the server", async () => {
   const path = "/files/recordings/EG_1?project=prj_1&expires=2&signature=3";
-  const { conclave, requests } = client([refused, () => Response.json({ path, expires_at: "2026-01-31T12:00:00.000Z" })]);
+  const { conclave, requests } = client([
+    refused,
+    () => Response.json({ path, expires_at: "2026-01-31T12:00:00.000Z" }),
+  ]);
   assert.equal(await conclave.recordingLink("EG/1", { expiresInSeconds: 60 }), `http://conclave.test${path}`);
   assert.equal(requests[1].url, "http://conclave.test/files/recordings/EG%2F1/link?expires_in_seconds=60");
   assert.equal(requests[1].headers.get("Authorization"), "Bearer vk_test_key");
