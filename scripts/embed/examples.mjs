@@ -1,8 +1,9 @@
 // The examples of docs/embedding.md and of the React component, in a page of a listed site.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 
 import { openWindow } from './browsers.mjs';
 import { frameOf, submit, until } from './sites.mjs';
@@ -45,24 +46,24 @@ export async function document(server, site, browser) {
 // Lints, builds and packs the component, and runs the example of its README with the package.
 export async function react(server, site, browser) {
   const folder = join(dirname(process.env.TOOLS), '..', 'check-embed', 'react');
-  const run = (...command) => execFileSync(command[0], command.slice(1), { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
+  const run = async (program, ...options) => (await promisify(execFile)(program, options, { cwd: folder, maxBuffer: 1 << 26 })).stdout;
   mkdirSync(folder, { recursive: true });
   for (const old of ['src', 'dist', 'example']) rmSync(join(folder, old), { recursive: true, force: true });
   cpSync('sdk/react', folder, { recursive: true, filter: (path) => !/node_modules|dist/.test(path) });
   const versions = ['sdk/react', 'sdk/typescript'].map((path) => JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')).version);
   assert.equal(versions[0], versions[1], 'the packages have different versions');
-  run('npm', 'ci', '--silent', '--no-audit', '--no-fund');
-  run('npm', 'run', '--silent', 'lint');
-  run('npm', 'run', '--silent', 'build');
-  const [{ filename }] = JSON.parse(run('npm', 'pack', '--json', '--silent'));
+  await run('npm', 'ci', '--silent', '--no-audit', '--no-fund');
+  await run('npm', 'run', '--silent', 'lint');
+  await run('npm', 'run', '--silent', 'build');
+  const [{ filename }] = JSON.parse(await run('npm', 'pack', '--json', '--silent'));
   const project = join(folder, 'example');
   mkdirSync(join(project, 'node_modules', 'conclave-react'), { recursive: true });
-  run('tar', '--extract', '--file', filename, '--strip-components=1', '--directory', join(project, 'node_modules', 'conclave-react'));
+  await run('tar', '--extract', '--file', filename, '--strip-components=1', '--directory', join(project, 'node_modules', 'conclave-react'));
   const text = example('sdk/react/README.md', 'tsx', { server: server.api, code: await codeFor(server, 'react') });
   writeFileSync(join(project, 'page.tsx'), text);
   const strict = ['--strict', '--noEmit', '--jsx', 'react-jsx', '--target', 'es2022', '--module', 'esnext', '--moduleResolution', 'bundler'];
-  run('npx', 'tsc', ...strict, 'example/page.tsx');
-  const bundle = run('npx', 'esbuild', 'example/page.tsx', '--bundle', '--jsx=automatic', '--define:process.env.NODE_ENV="production"');
+  await run('npx', 'tsc', ...strict, 'example/page.tsx');
+  const bundle = await run('npx', 'esbuild', 'example/page.tsx', '--bundle', '--jsx=automatic', '--define:process.env.NODE_ENV="production"');
   site.pages.set('/react.js', bundle);
   site.pages.set('/react', '<!DOCTYPE html><html lang="en"><title>React</title><div id="root"></div><script src="/react.js"></script></html>');
   const window = await openWindow(browser);

@@ -40,6 +40,8 @@ export async function shoot(server, site) {
     const [ada, ben] = await Promise.all(browsers.map((browser) => openWindow(browser, { size: SIZE, colorScheme: 'light' })));
     await ada.goto(`${site.origin}/lesson`);
     const frame = await frameOf(ada, server.api);
+    await until(() => frame.evaluate(() => document.querySelector('#preview').videoWidth > 0 && document.querySelector('#speaker-list').value), 'there is no picture before the call');
+    await ada.waitForTimeout(500);
     await ada.screenshot({ path: join(FOLDER, 'lobby.png') });
     await enter(frame, 'Ada Lovelace');
     await ben.goto(`${server.api}/call#code=${await code('host')}`);
