@@ -167,11 +167,7 @@ fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>)
     let takes_all = takes_all.then(|| {
         "limits.project_running and limits.project_waiting let one project take all of http.max_requests".to_owned()
     });
-    let problems: Vec<_> = connections_problem(config.http.max_connections, config.database.sessions())
-        .into_iter()
-        .chain(takes_all)
-        .chain(readable)
-        .collect();
+    let problems: Vec<_> = connections_problem(config).into_iter().chain(takes_all).chain(readable).collect();
     if problems.is_empty() {
         Verdict::Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", ")))
     } else {

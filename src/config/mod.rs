@@ -5,6 +5,7 @@
 //! ignored is a limit that does not apply.
 
 mod backup;
+mod cluster;
 mod database;
 mod egress;
 mod environment;
@@ -31,6 +32,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 pub use backup::BackupConfig;
+pub use cluster::ClusterConfig;
 pub use database::DatabaseConfig;
 pub use egress::EgressConfig;
 pub use error::ConfigError;
@@ -66,6 +68,8 @@ pub struct Config {
     pub database: DatabaseConfig,
     /// Section `backup`: copies of the database.
     pub backup: BackupConfig,
+    /// Section `cluster`: servers with one database, each of which may be called.
+    pub cluster: ClusterConfig,
     /// Section `encryption`: the key that seals secrets in the database.
     pub encryption: EncryptionConfig,
     /// Section `recordings`: recordings on this machine.

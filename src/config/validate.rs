@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{Config, ConfigError, HostName, MediaKind, TurnConfig};
+use super::{Config, ConfigError, HostName, MediaKind, TurnConfig, cluster};
 
 /// The largest duration of a setting: ten years.
 const MAX_DURATION: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
@@ -35,6 +35,7 @@ impl Config {
         self.validate_counts()?;
         self.validate_database()?;
         self.validate_backup()?;
+        cluster::validate(self)?;
         self.validate_durations()?;
         self.validate_media()?;
         self.validate_egress()?;

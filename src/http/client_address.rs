@@ -16,16 +16,21 @@ impl TrustedProxies {
         self.0.iter().any(|net| net.contains(&address))
     }
 
-    /// Returns the client of a request: the peer, or behind trusted proxies the last address that none of them added.
+    /// Returns the client of a request, see [`Self::client_ip`], as limits count it.
     pub fn client(&self, request: &HttpRequest) -> Option<ClientAddress> {
+        self.client_ip(request).map(ClientAddress::from)
+    }
+
+    /// Returns the address of a request's client: the peer, or behind trusted proxies the last address that none of them added.
+    pub fn client_ip(&self, request: &HttpRequest) -> Option<IpAddr> {
         let peer = request.peer_addr()?.ip().to_canonical();
         if !self.contains(peer) {
-            return Some(peer.into());
+            return Some(peer);
         }
         let forwarded = request.headers().get_all("x-forwarded-for").filter_map(|value| value.to_str().ok());
         let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).map(str::trim).collect();
         let mut hops = hops.into_iter().rev().map_while(parse_hop);
-        Some(hops.find(|hop| !self.contains(*hop)).unwrap_or(peer).into())
+        Some(hops.find(|hop| !self.contains(*hop)).unwrap_or(peer))
     }
 }
 

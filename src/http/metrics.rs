@@ -102,6 +102,12 @@ impl Metrics {
         plane.register_egress_metrics(&self.registry)
     }
 
+    /// Returns the registry, for metrics of other parts of the server.
+    #[must_use]
+    pub const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Returns the lease of the database with its metrics, which are shown from now on.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ pub mod openapi;
 pub mod operation;
 pub mod origins;
 pub mod page;
+pub mod passed_on;
 pub mod quota;
 pub mod readiness;
 pub mod redirect;

@@ -33,6 +33,8 @@ pub struct StandbyState {
     pub console: Arc<ConsoleAccess>,
     /// Reads the forms of the console.
     pub forms: BodyReader,
+    /// Whether requests to the API are passed on to the active server.
+    pub passes_on: bool,
     /// The port of the API listener.
     pub port: u16,
 }

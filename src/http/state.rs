@@ -27,6 +27,7 @@ use super::limits::Limits;
 use super::metrics::Metrics;
 use super::origins::Origins;
 use crate::backups::Backups;
+use super::passed_on::PassedOnGate;
 use crate::billing::BillingClient;
 use crate::config::{HostName, Plans, SettingReport};
 use crate::livekit_config::LivekitConfigMonitor;
@@ -40,6 +41,8 @@ pub struct AppState {
     pub tree: Tree,
     /// The lease of the database, where servers share one.
     pub lease: Option<Arc<LeaseView>>,
+    /// What is taken of requests that standbys pass on, in a cluster.
+    pub passed_on: Option<Arc<PassedOnGate>>,
     /// The media plane.
     pub media: Arc<dyn MediaPlane>,
     /// Mints and checks room tokens.

@@ -33,6 +33,10 @@ const REFUSAL_DELAY: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy)]
 pub struct RequestId(pub Uuid);
 
+/// Marks the response of another node, in its extensions. That node has given it an id, and has delayed it if it refuses.
+#[derive(Debug, Clone, Copy)]
+pub struct PassedOn;
+
 /// Wraps every request of a listener.
 ///
 /// # Errors
@@ -52,14 +56,17 @@ pub async fn trace(
         return Err(InternalError::from_response("a handler panicked", response).into());
     };
     let mut response = result?;
-    if must_wait(&response) {
+    let is_passed_on = response.response().extensions().get::<PassedOn>().is_some();
+    if must_wait(&response) && !is_passed_on {
         sleep(REFUSAL_DELAY).await;
     }
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());
         log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", http.method(), shown(http));
     }
-    stamp(id, response.headers_mut());
+    if !(is_passed_on && response.headers().contains_key(REQUEST_ID)) {
+        stamp(id, response.headers_mut());
+    }
     Ok(response)
 }
 

@@ -2,6 +2,8 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::config::Config;
+
 /// The most connections of the admin listener.
 pub(super) const ADMIN_MAX_CONNECTIONS: usize = 1_024;
 /// Descriptors for the admin listener, the database, and calls to LiveKit and to webhook receivers.
@@ -19,24 +21,43 @@ pub(super) fn raise_limit() {
     }
 }
 
-/// Returns how many connections the API listener may have beside these sessions with PostgreSQL: as configured, or fewer if the
-/// process could not open as many.
-pub(super) fn max_connections(configured: u32, sessions: usize) -> usize {
-    let (allowed, problem) = allowed_connections(configured, sessions, getrlimit(Resource::Nofile).current);
+/// Returns how many connections the API listener may have beside the sessions with PostgreSQL: as configured, or fewer if the process
+/// could not open as many.
+pub(super) fn max_connections(config: &Config) -> usize {
+    let (allowed, problem) = allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).current);
     problem.iter().for_each(|problem| log::warn!("{problem}"));
     allowed
 }
 
 /// Returns why the API listener will have fewer connections than configured; `None` if it will not.
-pub(crate) fn connections_problem(configured: u32, sessions: usize) -> Option<String> {
-    allowed_connections(configured, sessions, getrlimit(Resource::Nofile).maximum).1
+pub(crate) fn connections_problem(config: &Config) -> Option<String> {
+    allowed_connections(Wanted::by(config), getrlimit(Resource::Nofile).maximum).1
+}
+
+/// What the settings ask for.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    connections: u32,
+    /// The sockets of each connection.
+    sockets: usize,
+    /// The sessions with PostgreSQL.
+    sessions: usize,
+}
+
+impl Wanted {
+    fn by(config: &Config) -> Self {
+        // What a standby passes on has a connection to the active node.
+        let sockets = if config.cluster.url.is_some() { 2 } else { 1 };
+        Self { connections: config.http.max_connections, sockets, sessions: config.database.sessions() }
+    }
 }
 
 /// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
-fn allowed_connections(configured: u32, sessions: usize, limit: Option<u64>) -> (usize, Option<String>) {
+fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<String>) {
+    let Wanted { connections, sockets, sessions } = wanted;
     let open_files = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let configured = usize::try_from(configured).unwrap_or(usize::MAX);
-    let allowed = within(configured, open_files.saturating_sub(sessions * OF_SESSION));
+    let configured = usize::try_from(connections).unwrap_or(usize::MAX);
+    let allowed = within(configured, sockets, open_files.saturating_sub(sessions * OF_SESSION));
     let problem = || {
         format!(
             "http.max_connections is {configured}, but only {allowed} are allowed: the process may open {open_files} \
@@ -46,8 +67,8 @@ fn allowed_connections(configured: u32, sessions: usize, limit: Option<u64>) -> 
     (allowed, (allowed < configured).then(problem))
 }
 
-fn within(configured: usize, open_files: usize) -> usize {
-    configured.min(open_files.saturating_sub(RESERVED).max(open_files / 2))
+fn within(configured: usize, sockets: usize, open_files: usize) -> usize {
+    configured.min(open_files.saturating_sub(RESERVED).max(open_files / 2) / sockets)
 }
 
 #[cfg(test)]
@@ -56,12 +77,14 @@ mod tests {
 
     #[test]
     fn connections_leave_descriptors_for_the_rest_of_the_server() {
-        assert_eq!(within(16_384, usize::MAX), 16_384);
-        assert_eq!(within(16_384, 20_000), 16_384);
-        assert_eq!(within(16_384, 10_000), 7_952);
-        assert_eq!(within(16_384, 1_024), 512);
-        assert_eq!(within(100, 1_024), 100);
-        assert_eq!(allowed_connections(16_384, 0, Some(1_024)).0, 512);
-        assert_eq!(allowed_connections(16_384, 26, Some(1_024)).0, 447);
+        assert_eq!(within(16_384, 1, usize::MAX), 16_384);
+        assert_eq!(within(16_384, 1, 20_000), 16_384);
+        assert_eq!(within(16_384, 1, 10_000), 7_952);
+        assert_eq!(within(16_384, 1, 1_024), 512);
+        assert_eq!(within(100, 1, 1_024), 100);
+        assert_eq!(within(16_384, 2, 10_000), 3_976, "of a node, each may have one to the active node");
+        let allowed =
+            |sessions| allowed_connections(Wanted { connections: 16_384, sockets: 1, sessions }, Some(1_024)).0;
+        assert_eq!((allowed(0), allowed(26)), (512, 447));
     }
 }

@@ -18,6 +18,7 @@ use conclave_model::ClientAddress;
 use tokio::net::TcpStream;
 
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
+use crate::cluster::PassThrough;
 use crate::config::{Config, ConfigError, MediaKind, Mode};
 use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
@@ -31,8 +32,8 @@ use crate::http::trace::trace;
 use crate::http::{admin, app, redirect, standby};
 use crate::tls::{Socket, TlsAcceptor};
 
-/// Seconds that requests in flight have to finish when the server stops.
-const SHUTDOWN_TIMEOUT_SECONDS: u64 = 10;
+/// Time that requests in flight have to finish when the server stops.
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most connections that are accepted while a worker has not looked at them.
 const QUEUED_CONNECTIONS: usize = 32;
 /// The most connections of the listener that redirects.
@@ -100,8 +101,22 @@ pub struct Routes<S> {
 pub const ACTIVE: Routes<AppState> =
     Routes { api: app::configure, admin: admin::configure, redirect: redirect::configure };
 /// The routes of a standby.
-pub const STANDBY: Routes<StandbyState> =
-    Routes { api: standby::configure, admin: admin::configure_standby, redirect: standby::configure_redirect };
+pub const STANDBY: Routes<StandbyRoutes> = Routes {
+    api: |config, state| match &state.pass_through {
+        Some(pass_through) => pass_through.configure(config),
+        None => standby::configure(config, &state.http),
+    },
+    admin: |config, state| admin::configure_standby(config, &state.http),
+    redirect: |config, state| standby::configure_redirect(config, &state.http),
+};
+
+/// What a standby answers with.
+pub struct StandbyRoutes {
+    /// What it says of itself.
+    pub http: Arc<StandbyState>,
+    /// What its API listener passes requests on with, in a cluster.
+    pub pass_through: Option<Arc<PassThrough>>,
+}
 
 /// Binds the sockets.
 ///
@@ -156,8 +171,8 @@ pub fn serve<S: Send + Sync + 'static>(
     let api = Listener {
         configure: routes.api,
         workers: config.http.worker_threads(),
-        shutdown_timeout: SHUTDOWN_TIMEOUT_SECONDS,
-        connections: connections(descriptors::max_connections(config.http.max_connections, config.database.sessions())),
+        shutdown_timeout: SHUTDOWN_TIMEOUT.as_secs(),
+        connections: connections(descriptors::max_connections(config)),
         gives_way: false,
         timeouts,
         tls,

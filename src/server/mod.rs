@@ -2,7 +2,7 @@
 //!
 //! The parts start in the order lease, store, media plane, actors, listeners. They stop in the order egresses, whose files become
 //! final while their participants are connected, listeners, so that no new request arrives, actors, which finish their work, and
-//! store, lease.
+//! store, lease. In a cluster, the listeners refuse requests first, which wait at the other nodes, and stop last.
 
 mod address_file;
 mod clock_watch;
@@ -17,6 +17,7 @@ mod plane;
 mod recording_retention;
 mod run;
 mod signals;
+mod standby;
 mod starting;
 mod tls;
 
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use actix_web::dev::ServerHandle;
 use conclave_actors::Tree;
 use conclave_db::Store;
-use conclave_db::lease::Lease;
+use conclave_db::lease::{Lease, LeaseTiming};
 use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
 use conclave_model::Clock;
 use futures_util::future::join_all;
@@ -39,6 +40,7 @@ use crate::data_dir::DirectoryLock;
 use crate::error::CliError;
 use address_file::AddressFile;
 pub use address_file::ServerAddresses;
+use crate::http::passed_on::PassedOnGate;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 pub(crate) use egress::dialler;
@@ -94,6 +96,8 @@ pub struct Server {
     step_down: Arc<Notify>,
     /// The sockets, where this server may step down.
     bound: Option<BoundListeners>,
+    /// What is taken of requests that standbys pass on, in a cluster.
+    passed_on: Option<Arc<PassedOnGate>>,
     /// Lock of the data directory. Released last.
     lock: DirectoryLock,
 }
@@ -205,7 +209,10 @@ impl Server {
         drop(self.rtmp);
         // Their websockets would keep the listeners from stopping.
         self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
-        join_all(self.listeners.iter().map(|listener| listener.stop(true))).await;
+        match &self.passed_on {
+            Some(gate) => gate.close(listeners::SHUTDOWN_TIMEOUT).await,
+            None => stop_listeners(&self.listeners).await,
+        }
         self.tree.stop().await;
         let store = self.store;
         if let Err(error) = store.end_run().await {
@@ -217,8 +224,18 @@ impl Server {
         if let Some(lease) = self.lease {
             lease.release().await;
         }
+        if self.passed_on.is_some() {
+            // The other nodes send nothing more once they have read the lease. What came meanwhile was refused, and waits there: a
+            // connection that is closed while a request arrives would leave it open what has become of that.
+            tokio::time::sleep(2 * LeaseTiming::default().read).await;
+            stop_listeners(&self.listeners).await;
+        }
         self.lock
     }
+}
+
+async fn stop_listeners(listeners: &[ServerHandle]) {
+    join_all(listeners.iter().map(|listener| listener.stop(true))).await;
 }
 
 /// Returns once another server has taken over; never for a database that servers do not share.

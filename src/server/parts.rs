@@ -33,6 +33,7 @@ use crate::http::limits::Limits;
 use crate::http::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
+use crate::http::passed_on::PassedOnGate;
 use crate::http::state::{AppState, CallPage, RequestChecks};
 
 /// Bytes of request bodies in memory: a thousand of the largest.
@@ -101,6 +102,12 @@ fn limits(config: &Config, clock: &Clock) -> Limits {
     let requests = Rate { per_second: settings.requests_per_second, burst: settings.burst };
     let exchanges = Rate { per_second: settings.exchange_per_second, burst: settings.exchange_burst };
     Limits::new(clock, requests, exchanges, TrustedProxies(config.http.trusted_proxies.clone()))
+}
+
+/// Returns what is taken of requests that standbys pass on, for a server that has become active in a cluster.
+pub(super) fn passed_on(config: &Config, epoch: Option<i64>) -> Option<Arc<PassedOnGate>> {
+    let epoch = epoch.filter(|_| config.cluster.url.is_some())?;
+    Some(Arc::new(PassedOnGate::new(TrustedProxies(config.http.trusted_proxies.clone()), epoch)))
 }
 
 /// Returns the admission of requests.

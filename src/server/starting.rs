@@ -2,9 +2,9 @@
 //!
 //! Between the two, a server that shares its database waits until it is the active one. Meanwhile it answers as a standby.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use actix_web::dev::ServerHandle;
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::lease::{KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
 use conclave_db::{Location, OlderSchema, StoreError, Vault};
@@ -13,13 +13,13 @@ use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet};
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, LeaseCheck};
-use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
 use super::address_file::{AddressFile, ServerAddresses};
 use super::listeners::{self, BoundListeners};
 use super::media::{self, PlaneSetup};
 use super::plane::{self, Plane};
+use super::standby::{Standby, StandbyParts};
 use super::tls::{self, PublicUrls, Tls};
 use super::{Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, recording_retention};
 use crate::config::{Config, MediaCredentials, Plans};
@@ -32,7 +32,6 @@ use crate::http::derived_keys::DerivedKeys;
 use crate::http::event_stream::MOST_STREAMS;
 use crate::http::lease::{LeaseView, explain};
 use crate::http::metrics::Metrics;
-use crate::http::standby::StandbyState;
 use crate::http::state::{AdminState, ApiListener, AppState, Planes};
 use crate::livekit_config::LivekitConfigMonitor;
 
@@ -52,8 +51,8 @@ pub struct StartingServer {
     /// The lease of the database, where servers share one.
     lease: Option<(Lease, Arc<LeaseView>)>,
     epoch: Option<i64>,
-    /// The listeners of the standby.
-    standby: Vec<ServerHandle>,
+    /// What answers while it is a standby.
+    standby: Standby,
 }
 
 impl StartingServer {
@@ -77,9 +76,9 @@ impl StartingServer {
         let urls = PublicUrls::new(bound.api, tls.as_ref());
         let admin_token = parts::admin_token(config, clock);
         let console = Arc::new(parts::console_access(config, *mode, admin_token.as_ref(), clock)?);
-        let lease = start_lease(&options, &credentials, &urls, has_stepped_down)?;
+        let lease = start_lease(&options, &credentials, &urls, &bound, has_stepped_down)?;
         let lease = lease.map(|lease| metrics.lease(lease.clone()).map(|view| (lease, Arc::new(view)))).transpose()?;
-        let (epoch, standby) = (None, Vec::new());
+        let (epoch, standby) = (None, Standby::default());
         Ok(Self {
             options,
             plans,
@@ -103,7 +102,15 @@ impl StartingServer {
     /// The listeners cannot be served.
     pub async fn wait_until_active(&mut self) -> Result<(), CliError> {
         let Some((lease, view)) = self.lease.clone() else { return Ok(()) };
-        self.serve_standby(view)?;
+        let parts = StandbyParts {
+            config: &self.options.config,
+            token: self.admin_token.clone(),
+            console: &self.console,
+            bound: &self.bound,
+            metrics: &self.metrics,
+            acceptor: self.tls.as_ref().map(|tls| tls.acceptor.clone()),
+        };
+        self.standby = Standby::serve(&lease, view, parts)?;
         let (api, admin) = (self.urls.http.as_str(), format!("http://{}", self.bound.admin));
         log::info!(api = api, admin = admin.as_str(); "waiting for the lease of the database");
         let waiting = tokio::spawn(log_obstacles(lease.clone()));
@@ -111,7 +118,6 @@ impl StartingServer {
         waiting.abort();
         self.epoch = Some(epoch.ok_or_else(|| CliError::failed("the lease of the database has been given up"))?);
         log::info!(epoch = epoch; "this server is the active one");
-        self.stop_standby().await;
         Ok(())
     }
 
@@ -129,38 +135,16 @@ impl StartingServer {
     }
 
     /// Ends a server that has not started.
-    pub async fn stop(mut self) {
-        self.stop_standby().await;
+    pub async fn stop(self) {
+        self.standby.stop().await;
         if let Some((lease, _)) = self.lease {
             lease.release().await;
         }
     }
 
-    fn serve_standby(&mut self, lease: Arc<LeaseView>) -> Result<(), CliError> {
-        let Self { options: ServerOptions { config, .. }, bound, metrics, tls, .. } = self;
-        let state = Arc::new(StandbyState {
-            lease,
-            metrics: metrics.clone(),
-            token: self.admin_token.clone(),
-            hosts: config.admin.hosts.clone(),
-            console: Arc::clone(&self.console),
-            forms: parts::standby_forms(config),
-            port: bound.api.port(),
-        });
-        let sockets = bound.sockets.try_clone();
-        let sockets = sockets.map_err(not_shared)?;
-        let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
-        self.standby = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), acceptor)?;
-        Ok(())
-    }
-
-    async fn stop_standby(&mut self) {
-        join_all(self.standby.drain(..).map(|listener| listener.stop(true))).await;
-    }
-
     async fn build(self) -> Result<Server, CliError> {
         let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, .. } = self;
-        let Self { admin_token, console, lease, epoch, .. } = self;
+        let Self { admin_token, console, lease, epoch, standby, .. } = self;
         let ServerOptions { config, origins, mode, data, clock } = options;
         let relay = EventRelay::default();
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
@@ -174,6 +158,7 @@ impl StartingServer {
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
+        let passed_on = parts::passed_on(&config, epoch);
         let lease_check = lease.as_ref().map_or_else(LeaseCheck::not_needed, Lease::check);
         let reports = ReportInlet::default();
         let plane = Plane::new(&PlaneSetup {
@@ -203,6 +188,7 @@ impl StartingServer {
             store: store.clone(),
             tree: tree.clone(),
             lease: view,
+            passed_on: passed_on.clone(),
             media,
             signer,
             keys,
@@ -247,7 +233,9 @@ impl StartingServer {
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
         let step_down = Arc::clone(&state.admin.step_down);
         let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
-        let listeners = listeners::serve(bound.sockets, &listeners::ACTIVE, &state, (&config, &metrics), acceptor)?;
+        standby.pause().await;
+        let mut listeners = listeners::serve(bound.sockets, &listeners::ACTIVE, &state, (&config, &metrics), acceptor)?;
+        listeners.extend(standby.hand_over(config.http.keep_alive).await);
         tls.iter_mut().for_each(Tls::start_renewal);
         let addresses = ServerAddresses::new(&urls.http, admin, dev.as_ref().map(|dev| &dev.project_id));
         let address_file = AddressFile::write(&data, &addresses);
@@ -270,6 +258,7 @@ impl StartingServer {
             _address_file: address_file,
             step_down,
             bound: kept,
+            passed_on,
             lock,
         })
     }
@@ -284,6 +273,7 @@ fn start_lease(
     options: &ServerOptions,
     credentials: &MediaCredentials,
     urls: &PublicUrls,
+    bound: &BoundListeners,
     yields: bool,
 ) -> Result<Option<Lease>, CliError> {
     let ServerOptions { config, data, .. } = options;
@@ -294,7 +284,12 @@ fn start_lease(
         let encryption = vault.key_ids().map_err(|error| StoreError::Unavailable(error.to_string()))?;
         Ok(KeyIds { encryption, media: media.clone() })
     });
-    let node = NodeInfo { url: urls.http.clone(), admin_url: None, version: env!("CARGO_PKG_VERSION").into() };
+    let cluster = &config.cluster;
+    let node = NodeInfo {
+        url: cluster.url_at(bound.api).unwrap_or_else(|| urls.http.clone()),
+        admin_url: cluster.admin_url.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
     let (server, timing) = (postgres.server, LeaseTiming::default());
     Ok(Some(Lease::start(LeaseOptions { server, timing, node, keys, yields })?))
 }

@@ -10,6 +10,7 @@ mod admin_hosts;
 mod backups;
 mod call;
 mod clock_steps;
+mod cluster;
 mod codes;
 mod coming_from;
 mod console;

@@ -46,6 +46,16 @@ fn one_crate_has_the_http_client_of_requests_to_other_servers() {
 }
 
 #[test]
+fn one_module_has_the_http_client_of_requests_between_nodes() {
+    let is_client =
+        |mention: &scan::Mention| mention.path.iter().any(|part| part == "actix_codec" || part == "ClientCodec");
+    let modules = CRATES.iter().flat_map(|parsed| &parsed.modules);
+    let with_client = modules.filter(|module| module.mentions.iter().any(is_client));
+    let files: Vec<_> = with_client.map(|module| module.file.display().to_string()).collect();
+    assert_eq!(files, ["src/cluster/connection.rs"]);
+}
+
+#[test]
 fn only_dev_dependencies_switch_on_the_faults_of_tests() {
     let workspace: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
     let shared = workspace["workspace"]["dependencies"].to_string();

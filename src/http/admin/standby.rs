@@ -53,16 +53,18 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
     config.service(single_method_resource("/step-down", Method::Post, refused));
 }
 
-/// A standby is not ready, so that a load balancer sends nothing to it.
+/// A standby is ready if it passes requests on. Otherwise a load balancer must send nothing to it.
 fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
-    if let Err(problem) = asked_role(request) {
-        return ApiError::from(problem).to_http();
-    }
-    let (role, database) = (state.lease.role().as_str(), health::word(state.lease.is_answered()));
-    let mut body =
-        json!({"ready": false, "role": role, "parts": {"database": database, "lease": state.lease.status()}});
+    let asked = match asked_role(request) {
+        Ok(asked) => asked,
+        Err(problem) => return ApiError::from(problem).to_http(),
+    };
+    let (role, database) = (state.lease.role(), health::word(state.lease.is_answered()));
+    let ready = state.passes_on && asked.is_none_or(|asked| asked == role);
+    let parts = json!({"database": database, "lease": state.lease.status()});
+    let mut body = json!({"ready": ready, "role": role.as_str(), "parts": parts});
     if let Some(obstacle) = state.lease.obstacle() {
         body["obstacle"] = json!(obstacle);
     }
-    HttpResponse::ServiceUnavailable().json(body)
+    if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }

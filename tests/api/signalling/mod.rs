@@ -1,5 +1,5 @@
 //! `/rtc`: WebRTC clients are admitted or turned away before their websocket is opened. Their media is tested elsewhere.
 
 mod admission;
-mod client;
+pub mod client;
 mod limits;

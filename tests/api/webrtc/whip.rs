@@ -66,7 +66,11 @@ pub struct ConnectedEncoder {
 
 impl ConnectedEncoder {
     pub fn start() -> Self {
-        let app = TestApp::start_with_webrtc();
+        Self::start_at(TestApp::start_with_webrtc())
+    }
+
+    /// The same, at a server that has media workers.
+    pub fn start_at(app: TestApp) -> Self {
         app.room("standup");
         let ingress = whip_ingress(&app);
         let encoder = Encoder::connect(&app, &ingress);
@@ -79,6 +83,11 @@ impl ConnectedEncoder {
 
     pub fn patch(&self, condition: Option<&str>) -> Response {
         self.encoder.patch(&self.app, condition, "")
+    }
+
+    /// Ends the session.
+    pub fn end(&self) -> Response {
+        self.app.delete(&self.encoder.location).anonymous().send()
     }
 }
 

@@ -1,0 +1,206 @@
+//! The body of a request, which is kept while it is sent, so that it can be sent again.
+//!
+//! A body goes to the active node as it arrives. What has arrived is kept up to the limit of the API's bodies, and as long as there is
+//! memory for the bodies of all requests. One that is longer is sent once only: the active node refuses it.
+
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use actix_http::body::BodySize;
+use actix_web::HttpRequest;
+use actix_web::dev::Payload;
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use actix_web::web::Bytes;
+use futures_util::Stream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::http::client_stream::note_body_read;
+use crate::http::frame::payload::LIMIT;
+
+/// The error of a body that cannot be sent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BodyError {
+    /// The client broke off.
+    #[error("the client broke off")]
+    Incomplete,
+    /// Another attempt sends it.
+    #[error("the body is sent again")]
+    Superseded,
+}
+
+/// The body of a request.
+pub(super) struct RequestBody {
+    source: Rc<RefCell<Source>>,
+    size: BodySize,
+}
+
+struct Source {
+    request: HttpRequest,
+    payload: Payload,
+    memory: Arc<Semaphore>,
+    /// What has arrived; `None` once it is not kept any more.
+    kept: Option<Kept>,
+    state: State,
+    /// The attempt that sends the body.
+    attempt: usize,
+    /// Whether that attempt has sent the whole body.
+    is_sent: bool,
+}
+
+#[derive(Default)]
+struct Kept {
+    chunks: Vec<Bytes>,
+    length: usize,
+    memory: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Ended,
+    Incomplete,
+}
+
+impl RequestBody {
+    /// The body of a request, if it is none that opens a websocket. `memory` has the bytes that are free for what is kept.
+    pub(super) fn new(request: &HttpRequest, payload: Payload, memory: &Arc<Semaphore>) -> Self {
+        let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let size = match announced {
+            _ if request.headers().contains_key(TRANSFER_ENCODING) => BodySize::Stream,
+            Some(length) => BodySize::Sized(length),
+            None => BodySize::None,
+        };
+        let source = Source {
+            request: request.clone(),
+            payload,
+            memory: Arc::clone(memory),
+            kept: Some(Kept::default()),
+            state: State::Open,
+            attempt: 0,
+            is_sent: false,
+        };
+        Self { source: Rc::new(RefCell::new(source)), size }
+    }
+
+    /// Returns the body for another attempt. Those before get no more of it.
+    pub(super) fn attempt(&self) -> AttemptBody {
+        let mut source = self.source.borrow_mut();
+        source.attempt += 1;
+        source.is_sent = matches!(self.size, BodySize::None | BodySize::Sized(0));
+        let left = if let BodySize::Sized(length) = self.size { Some(length) } else { None };
+        AttemptBody { source: Rc::clone(&self.source), attempt: source.attempt, next: 0, size: self.size, left }
+    }
+
+    /// Whether all that has arrived is kept.
+    pub(super) fn is_kept(&self) -> bool {
+        self.source.borrow().kept.is_some()
+    }
+
+    /// Whether the last attempt has sent all of it.
+    pub(super) fn is_sent(&self) -> bool {
+        self.source.borrow().is_sent
+    }
+
+    /// Whether the client broke off.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.source.borrow().state == State::Incomplete
+    }
+}
+
+impl Source {
+    /// Keeps a chunk. If that is not possible, what was kept is dropped.
+    fn keep(&mut self, chunk: &Bytes) {
+        let Some(kept) = &mut self.kept else { return };
+        let permit = (kept.length + chunk.len() <= LIMIT).then(|| {
+            let bytes = u32::try_from(chunk.len()).ok()?;
+            Arc::clone(&self.memory).try_acquire_many_owned(bytes).ok()
+        });
+        let Some(permit) = permit.flatten() else {
+            self.kept = None;
+            return;
+        };
+        match &mut kept.memory {
+            Some(memory) => memory.merge(permit),
+            None => kept.memory = Some(permit),
+        }
+        kept.length += chunk.len();
+        // A copy: the chunk is a part of a larger buffer.
+        kept.chunks.push(Bytes::copy_from_slice(chunk));
+    }
+
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        match self.state {
+            State::Open => {}
+            State::Ended => return Poll::Ready(None),
+            State::Incomplete => return Poll::Ready(Some(Err(BodyError::Incomplete))),
+        }
+        match ready!(Pin::new(&mut self.payload).poll_next(context)) {
+            Some(Ok(chunk)) => {
+                self.keep(&chunk);
+                Poll::Ready(Some(Ok(chunk)))
+            }
+            Some(Err(_)) => {
+                self.state = State::Incomplete;
+                Poll::Ready(Some(Err(BodyError::Incomplete)))
+            }
+            None => {
+                self.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.state = State::Ended;
+        note_body_read(&self.request);
+    }
+}
+
+/// The body of one attempt to send a request.
+pub(super) struct AttemptBody {
+    source: Rc<RefCell<Source>>,
+    attempt: usize,
+    /// The next chunk of those that are kept.
+    next: usize,
+    size: BodySize,
+    /// The bytes that are left, unless the body comes in chunks.
+    left: Option<u64>,
+}
+
+impl AttemptBody {
+    /// Returns how the body is announced.
+    pub(super) const fn size(&self) -> BodySize {
+        self.size
+    }
+
+    /// Returns the next chunk; `None` at the end.
+    pub(super) fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let mut source = self.source.borrow_mut();
+        if source.attempt != self.attempt {
+            return Poll::Ready(Some(Err(BodyError::Superseded)));
+        }
+        let kept = source.kept.as_ref().and_then(|kept| kept.chunks.get(self.next)).cloned();
+        let chunk = match kept {
+            Some(chunk) => chunk,
+            None if self.left == Some(0) => {
+                source.end();
+                return Poll::Ready(None);
+            }
+            None => match ready!(source.poll_chunk(context)) {
+                Some(Ok(chunk)) => chunk,
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => {
+                    source.is_sent = true;
+                    return Poll::Ready(None);
+                }
+            },
+        };
+        self.next += 1;
+        self.left = self.left.map(|left| left.saturating_sub(chunk.len() as u64));
+        source.is_sent = self.left == Some(0);
+        Poll::Ready(Some(Ok(chunk)))
+    }
+}

@@ -1,0 +1,259 @@
+//! Passes one request on: does what [`Passage`] says.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_http::ResponseHead;
+use actix_web::dev::Payload;
+use actix_web::http::{ConnectionType, StatusCode};
+use actix_web::{HttpRequest, HttpResponse};
+use conclave_model::{ErrorCode, Problem};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::PassThrough;
+use super::body::RequestBody;
+use super::connection::{Connection, Incoming, Pool};
+use super::metrics::{HeldGauge, Passed};
+use super::node::{ActiveNode, Node};
+use super::passage::{Failure, Outcome, Passage, Step};
+use super::request::Head;
+use super::response;
+use super::websocket;
+use crate::http::error::ApiError;
+use crate::http::passed_on::{NOT_ACTIVE, NotActive, sent_to};
+use crate::http::trace::PassedOn;
+
+/// `Retry-After` of what no node has taken.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Passes on the requests of one worker.
+pub(super) struct Forwarder {
+    shared: Arc<PassThrough>,
+    pool: Rc<Pool>,
+}
+
+/// A request that is passed on.
+struct Passing {
+    request: HttpRequest,
+    head: Head,
+    body: RequestBody,
+    /// What follows a request that opens a websocket.
+    websocket: Cell<Option<Payload>>,
+}
+
+/// A request that is held.
+struct Hold {
+    _permit: OwnedSemaphorePermit,
+    _counted: HeldGauge,
+}
+
+impl Forwarder {
+    pub(super) fn new(shared: Arc<PassThrough>) -> Self {
+        let pool = Rc::new(Pool::new(shared.longest_idle));
+        Self { shared, pool }
+    }
+
+    /// Responds to a request of a client, or of another node.
+    pub(super) async fn respond(&self, request: HttpRequest, payload: Payload) -> HttpResponse {
+        let known = self.shared.nodes.subscribe();
+        let is_misdirected = sent_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
+        let mut response = if is_misdirected {
+            // To pass it on might send it in a circle.
+            NotActive::Standby.to_http()
+        } else {
+            self.pass(request, payload, known.clone()).await.unwrap_or_else(|problem| ApiError::from(problem).to_http())
+        };
+        response.extensions_mut().insert(PassedOn);
+        if known.borrow().is_this() && response.head().connection_type() != ConnectionType::Upgrade {
+            // The next request shall come to the listener of the active node.
+            response.head_mut().set_connection_type(ConnectionType::Close);
+        }
+        response
+    }
+
+    async fn pass(
+        &self,
+        request: HttpRequest,
+        payload: Payload,
+        mut known: watch::Receiver<ActiveNode>,
+    ) -> Result<HttpResponse, Problem> {
+        let head = Head::new(&request, &self.shared.proxies)?;
+        let (payload, websocket) = if head.opens_websocket { (Payload::None, Some(payload)) } else { (payload, None) };
+        let body = RequestBody::new(&request, payload, &self.shared.memory);
+        let mut passage = Passage::new(head.repeat, self.shared.longest_hold);
+        let passing = Passing { request, head, body, websocket: Cell::new(websocket) };
+        let (started, mut hold) = (Instant::now(), None);
+        loop {
+            let node = known.borrow_and_update().serving().cloned();
+            match passage.step(started.elapsed(), node.as_ref().map(|node| node.epoch)) {
+                Step::GiveUp(failure) => return Ok(self.given_up(failure)),
+                Step::WaitUntil(until) => {
+                    if hold.is_none() {
+                        hold = Some(self.hold()?);
+                    }
+                    wait(&mut known, started + until).await;
+                }
+                Step::Send => {
+                    let Some(node) = node else { continue };
+                    let sent = self.attempt(&node, &passing, known.clone()).await;
+                    match sent {
+                        Ok(response) if passage.counts(known.borrow().epoch()) => {
+                            self.shared.metrics.count(Passed::Answered);
+                            return Ok(response);
+                        }
+                        _ if passing.body.is_incomplete() => return Err(incomplete()),
+                        Ok(_) => passage.failed(started.elapsed(), Outcome::Broken, passing.body.is_kept()),
+                        Err(outcome) => passage.failed(started.elapsed(), outcome, passing.body.is_kept()),
+                    }
+                    self.shared.metrics.count(Passed::Repeated);
+                }
+            }
+        }
+    }
+
+    /// Sends a request once, and receives the response.
+    async fn attempt(
+        &self,
+        node: &Node,
+        passing: &Passing,
+        mut known: watch::Receiver<ActiveNode>,
+    ) -> Result<HttpResponse, Outcome> {
+        let connection = tokio::select! {
+            connection = self.connection(node) => connection?,
+            () = superseded(&mut known, node.epoch) => return Err(Outcome::NotReached),
+        };
+        // From here on, the node may have read a part of it.
+        tokio::select! {
+            response = async {
+                let sent = connection.send(passing.head.to_node(node.epoch), passing.body.attempt()).await;
+                let (head, incoming) = sent.map_err(|_| Outcome::Broken)?;
+                self.receive(node, passing, head, incoming).await
+            } => response,
+            () = superseded(&mut known, node.epoch) => Err(Outcome::Broken),
+        }
+    }
+
+    /// Returns a connection that is idle, or a new one.
+    async fn connection(&self, node: &Node) -> Result<Connection, Outcome> {
+        if let Some(connection) = self.pool.take(node) {
+            return Ok(connection);
+        }
+        self.shared.connector.connect(node).await.map_err(|error| {
+            log::debug!(epoch = node.epoch; "the active node is not reached: {error}");
+            Outcome::NotReached
+        })
+    }
+
+    async fn receive(
+        &self,
+        node: &Node,
+        passing: &Passing,
+        head: ResponseHead,
+        mut incoming: Incoming,
+    ) -> Result<HttpResponse, Outcome> {
+        if let Some(refused) = head.headers.get(NOT_ACTIVE) {
+            return Err(match NotActive::parse(refused.as_bytes()) {
+                NotActive::Standby => Outcome::Refused,
+                NotActive::Stopping => Outcome::Stopping,
+            });
+        }
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return self.open_websocket(node, passing, &head, incoming);
+        }
+        let received = response::receive(&head, &mut incoming).await?;
+        let keeper = passing.body.is_sent().then(|| Rc::clone(&self.pool));
+        if !received.is_whole {
+            return Ok(response::streamed(&head, received.begun, incoming, &passing.request, keeper));
+        }
+        keeper.into_iter().zip(incoming.into_connection()).for_each(|(keeper, connection)| keeper.put(connection));
+        Ok(response::whole(&head, received.begun, passing.head.asks_for_head()))
+    }
+
+    fn open_websocket(
+        &self,
+        node: &Node,
+        passing: &Passing,
+        head: &ResponseHead,
+        incoming: Incoming,
+    ) -> Result<HttpResponse, Outcome> {
+        // Only a request that opens a websocket is sent with `Upgrade`.
+        let payload = passing.websocket.take().ok_or(Outcome::Broken)?;
+        let upgraded = incoming.into_upgraded().ok_or(Outcome::Broken)?;
+        let ends = [self.end_of(node), self.end_of(node)];
+        Ok(websocket::open(head, upgraded, &passing.request, payload, ends))
+    }
+
+    /// Resolves once a websocket to a node has to end.
+    fn end_of(&self, node: &Node) -> websocket::End {
+        let (mut known, mut stopping) = (self.shared.nodes.subscribe(), self.shared.is_stopping.subscribe());
+        let epoch = node.epoch;
+        Box::pin(async move {
+            tokio::select! {
+                () = superseded(&mut known, epoch) => {}
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        })
+    }
+
+    fn hold(&self) -> Result<Hold, Problem> {
+        let Ok(permit) = Arc::clone(&self.shared.held).try_acquire_owned() else {
+            self.shared.metrics.count(Passed::NotHeld);
+            let message = "no server is active now, and too many requests wait for one; retry with backoff";
+            return Err(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER));
+        };
+        Ok(Hold { _permit: permit, _counted: self.shared.metrics.hold() })
+    }
+
+    fn given_up(&self, failure: Failure) -> HttpResponse {
+        let unavailable = |message: &'static str| {
+            ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)).to_http()
+        };
+        let (passed, response) = match failure {
+            Failure::NotTaken => (Passed::NotTaken, unavailable("no server is active now; retry with backoff")),
+            Failure::BrokeOff => {
+                (Passed::BrokeOff, unavailable("the active server did not answer; it is safe to retry"))
+            }
+            Failure::NodeLost => (Passed::NodeLost, node_lost()),
+        };
+        self.shared.metrics.count(passed);
+        response
+    }
+}
+
+/// 503 `node_lost`, which is no code of an operation: only the node between the client and the operation has it. Without `Retry-After`,
+/// since to wait does not tell whether a change has happened.
+fn node_lost() -> HttpResponse {
+    let message = "the active server was lost before it answered: the change may have happened; look before you repeat it, or \
+                   send changes with an Idempotency-Key";
+    HttpResponse::ServiceUnavailable().json(json!({"error": {"code": "node_lost", "message": message}}))
+}
+
+fn incomplete() -> Problem {
+    Problem::new(ErrorCode::InvalidRequest, "the body could not be read to its end")
+}
+
+/// Returns once another node is active.
+async fn superseded(known: &mut watch::Receiver<ActiveNode>, epoch: i64) {
+    let another = known.wait_for(|known| known.epoch().is_some_and(|active| active != epoch));
+    if another.await.is_err() {
+        // Nothing follows the lease any more.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits until another node may be active, or the time has come.
+async fn wait(known: &mut watch::Receiver<ActiveNode>, until: Instant) {
+    let changed = async {
+        if known.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = changed => {}
+        () = sleep_until(until) => {}
+    }
+}

@@ -1,0 +1,158 @@
+//! The headers of what is passed on: those that belong to one connection are left out, and the client is named.
+
+use actix_web::HttpRequest;
+use actix_web::http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
+
+use crate::http::client_address::TrustedProxies;
+use crate::http::passed_on::{NOT_ACTIVE, PASSED_ON};
+
+/// Headers that belong to one connection (RFC 9110, 7.6.1), and the framing of a body, which is written anew. This node has answered an
+/// `Expect` itself.
+const OF_CONNECTION: [&str; 9] = [
+    "connection",
+    "content-length",
+    "expect",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+/// Headers in which proxies say whom they forward for. They are believed of trusted proxies only.
+const OF_PROXIES: [&str; 2] = ["forwarded", "x-real-ip"];
+const FORWARDED_FOR: &str = "x-forwarded-for";
+const OF_PROXIES_PREFIX: &str = "x-forwarded-";
+/// What a client must not remove by naming it in `Connection`: without it, the request would mean something else.
+const NEVER_OF_CONNECTION: [&str; 3] = ["authorization", "host", "x-svc-room-token"];
+
+/// Returns the headers of a request that are sent to the active node.
+pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> HeaderMap {
+    let peer = request.peer_addr().map(|peer| peer.ip().to_canonical());
+    let is_of_proxy = peer.is_some_and(|peer| proxies.contains(peer));
+    let mut named = named_in_connection(request.headers());
+    named.retain(|name| !NEVER_OF_CONNECTION.contains(&name.as_str()));
+    let mut headers = HeaderMap::with_capacity(request.headers().len() + 4);
+    for (name, value) in request.headers() {
+        let text = name.as_str();
+        let is_claim = OF_PROXIES.contains(&text) || text.starts_with(OF_PROXIES_PREFIX);
+        if belongs_to_connection(text, &named) || text == FORWARDED_FOR || (is_claim && !is_of_proxy) {
+            continue;
+        }
+        headers.append(name.clone(), value.clone());
+    }
+    let client = proxies.client_ip(request).and_then(|client| HeaderValue::try_from(client.to_string()).ok());
+    if let Some(client) = client {
+        headers.insert(HeaderName::from_static(FORWARDED_FOR), client);
+    }
+    headers
+}
+
+/// Marks a request as sent to the node of an epoch.
+pub(super) fn mark(headers: &mut HeaderMap, epoch: i64) {
+    headers.insert(HeaderName::from_static(PASSED_ON), epoch.into());
+}
+
+/// Returns the headers of a response that go to the client.
+pub(super) fn of_response(headers: &HeaderMap) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let named = named_in_connection(headers);
+    let passed = headers.iter().filter(move |(name, _)| !belongs_to_connection(name.as_str(), &named));
+    passed.map(|(name, value)| (name.clone(), value.clone()))
+}
+
+fn named_in_connection(headers: &HeaderMap) -> Vec<String> {
+    values_of(headers.get_all(CONNECTION).map(HeaderValue::as_bytes))
+}
+
+fn values_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let texts = values.filter_map(|value| std::str::from_utf8(value).ok());
+    texts.flat_map(|text| text.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect()
+}
+
+fn belongs_to_connection(name: &str, named: &[String]) -> bool {
+    let is_own = name == PASSED_ON || name == NOT_ACTIVE;
+    is_own || OF_CONNECTION.contains(&name) || name.starts_with("proxy-") || named.iter().any(|named| named == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    fn sent(peer: &str, headers: &[(&'static str, &'static str)]) -> Vec<(String, String)> {
+        let proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
+        let request = TestRequest::default().peer_addr(format!("{peer}:1").parse().unwrap());
+        let request = headers.iter().fold(request, |request, header| request.append_header(*header));
+        let sent = of_request(&request.to_http_request(), &proxies);
+        let texts = sent.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+        let mut texts: Vec<_> = texts.collect();
+        texts.sort();
+        texts
+    }
+
+    fn pairs(headers: &[(&str, &str)]) -> Vec<(String, String)> {
+        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_belongs_to_the_connection_is_left_out_with_what_it_names() {
+        let headers = [
+            ("connection", "close, X-Own"),
+            ("keep-alive", "timeout=5"),
+            ("x-own", "1"),
+            ("te", "trailers"),
+            ("trailer", "x"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "x"),
+            ("proxy-authorization", "x"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "5"),
+            ("expect", "100-continue"),
+            ("conclave-passed-on", "7"),
+            ("accept", "a"),
+            ("accept", "b"),
+        ];
+        let expected = pairs(&[("accept", "a"), ("accept", "b"), ("x-forwarded-for", "203.0.113.9")]);
+        assert_eq!(sent("203.0.113.9", &headers), expected);
+    }
+
+    #[test]
+    fn a_client_is_not_believed_about_its_address_and_removes_no_credential() {
+        let forged = [
+            ("x-forwarded-for", "198.51.100.1"),
+            ("x-forwarded-proto", "https"),
+            ("forwarded", "for=198.51.100.1"),
+            ("x-real-ip", "198.51.100.1"),
+            ("connection", "x-forwarded-for, authorization"),
+            ("authorization", "Bearer k"),
+        ];
+        let expected = pairs(&[("authorization", "Bearer k"), ("x-forwarded-for", "203.0.113.9")]);
+        assert_eq!(sent("203.0.113.9", &forged), expected);
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_believed() {
+        let forwarded = [("x-forwarded-for", "198.51.100.1, 10.0.0.9"), ("x-forwarded-proto", "https")];
+        let expected = pairs(&[("x-forwarded-for", "198.51.100.1"), ("x-forwarded-proto", "https")]);
+        assert_eq!(sent("10.0.0.2", &forwarded), expected);
+    }
+
+    #[test]
+    fn a_response_keeps_all_but_what_belongs_to_the_connection() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "x-own"),
+            ("x-own", "1"),
+            ("location", "/whip/session/a"),
+            ("set-cookie", "a"),
+            ("set-cookie", "b"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        let passed = of_response(&headers);
+        let mut texts: Vec<_> = passed.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        texts.sort();
+        assert_eq!(texts, ["location: /whip/session/a", "set-cookie: a", "set-cookie: b"]);
+    }
+}

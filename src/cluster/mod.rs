@@ -1,0 +1,104 @@
+//! A cluster: servers with one database, of which one is active and each may be called.
+//!
+//! A standby passes what it receives on to the active node, as a reverse proxy. It answers nothing from memory or from the database, so
+//! limits, locks and counts are those of one node. The lease tells it where the active node is.
+//!
+//! [`passage`] decides about each request, without I/O: to send it, to hold it while no node is active, to send it again, or to give
+//! it up. [`forward`] does that, over connections of [`connection`]; [`headers`], [`body`] and [`websocket`] are what passes.
+
+mod body;
+mod connection;
+mod forward;
+mod headers;
+mod metrics;
+pub mod node;
+pub mod passage;
+mod request;
+mod response;
+mod websocket;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpRequest, web};
+use tokio::sync::{Semaphore, watch};
+
+use crate::http::client_address::TrustedProxies;
+use crate::http::frame::payload::LIMIT;
+use crate::http::resource::health;
+use connection::Connector;
+use forward::Forwarder;
+pub use metrics::ClusterMetrics;
+use node::ActiveNodes;
+
+/// Time for which a request is held while no node takes it.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
+/// Bytes of bodies that are kept: a thousand of the largest.
+const BODY_MEMORY: usize = 1_024 * LIMIT;
+
+/// How requests are passed on.
+pub struct PassThroughOptions {
+    /// The active node.
+    pub nodes: Arc<ActiveNodes>,
+    /// The other nodes, and the reverse proxies in front of them.
+    pub proxies: TrustedProxies,
+    /// The most requests that are held at once.
+    pub most_held: usize,
+    /// How long each is held.
+    pub longest_hold: Duration,
+    /// How long a connection to a node may be idle, as each node has it.
+    pub keep_alive: Duration,
+    /// Counts what is passed on.
+    pub metrics: ClusterMetrics,
+}
+
+/// Passes requests on to the active node. All workers of a listener share it.
+pub struct PassThrough {
+    nodes: Arc<ActiveNodes>,
+    proxies: TrustedProxies,
+    /// The requests that may still be held.
+    held: Arc<Semaphore>,
+    longest_hold: Duration,
+    /// The bytes that are free for bodies.
+    memory: Arc<Semaphore>,
+    longest_idle: Duration,
+    connector: Connector,
+    metrics: ClusterMetrics,
+    is_stopping: watch::Sender<bool>,
+}
+
+impl PassThrough {
+    /// Nothing is passed on yet.
+    #[must_use]
+    pub fn new(options: PassThroughOptions) -> Arc<Self> {
+        let PassThroughOptions { nodes, proxies, most_held, longest_hold, keep_alive, metrics } = options;
+        Arc::new(Self {
+            nodes,
+            proxies,
+            held: Arc::new(Semaphore::new(most_held.min(Semaphore::MAX_PERMITS))),
+            longest_hold,
+            memory: Arc::new(Semaphore::new(BODY_MEMORY)),
+            // The node closes it after the whole time. What is sent at that moment would be lost.
+            longest_idle: keep_alive / 2,
+            connector: Connector::default(),
+            metrics,
+            is_stopping: watch::Sender::default(),
+        })
+    }
+
+    /// Ends the websockets that are passed on.
+    pub fn stop(&self) {
+        self.is_stopping.send_replace(true);
+    }
+
+    /// Routes the API listener of a standby: it tells that it is alive, and all else is passed on. Called by each worker.
+    pub fn configure(self: &Arc<Self>, config: &mut web::ServiceConfig) {
+        health(config);
+        let forwarder = Rc::new(Forwarder::new(Arc::clone(self)));
+        config.default_service(web::to(move |request: HttpRequest, payload: web::Payload| {
+            let forwarder = Rc::clone(&forwarder);
+            async move { forwarder.respond(request, payload.into_inner()).await }
+        }));
+    }
+}

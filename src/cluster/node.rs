@@ -1,0 +1,163 @@
+//! The active node, as this one knows it.
+
+use std::sync::Arc;
+
+use conclave_db::lease::{ActiveServer, Lease};
+use tokio::sync::watch;
+use url::{Host, Url};
+
+/// The node that has the lease.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its epoch.
+    pub epoch: i64,
+    /// Where it is reached; `None` if its url is none.
+    pub address: Option<NodeAddress>,
+    /// Whether it is this one.
+    pub is_this: bool,
+}
+
+/// Where a node is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeAddress {
+    /// Whether it speaks TLS.
+    pub is_tls: bool,
+    /// A name, or an address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl NodeAddress {
+    /// Parses the url of a node.
+    #[must_use]
+    pub fn parse(url: &str) -> Option<Self> {
+        let url = Url::parse(url).ok()?;
+        let is_tls = match url.scheme() {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let host = match url.host()? {
+            Host::Domain(name) => name.to_owned(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
+        };
+        Some(Self { is_tls, host, port: url.port_or_known_default()? })
+    }
+}
+
+/// What is known of the active node. Another state follows at each takeover.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ActiveNode {
+    node: Option<Arc<Node>>,
+    /// Whether this one serves as the active node, once it is that.
+    serves_this: bool,
+}
+
+impl ActiveNode {
+    /// The node that has the lease, whether it serves or not.
+    #[must_use]
+    pub fn epoch(&self) -> Option<i64> {
+        self.node.as_ref().map(|node| node.epoch)
+    }
+
+    /// Whether this node has the lease.
+    #[must_use]
+    pub fn is_this(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node.is_this)
+    }
+
+    /// The node that requests are sent to; `None` while none is known, or it is this one and does not serve yet.
+    #[must_use]
+    pub fn serving(&self) -> Option<&Arc<Node>> {
+        self.node.as_ref().filter(|node| !node.is_this || self.serves_this)
+    }
+}
+
+/// Follows the lease.
+#[derive(Debug)]
+pub struct ActiveNodes {
+    known: watch::Sender<ActiveNode>,
+}
+
+impl ActiveNodes {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { known: watch::Sender::default() })
+    }
+
+    /// Follows a lease, for as long as this is used.
+    pub fn follow(self: &Arc<Self>, lease: &Lease) {
+        let (mut server, followed) = (lease.active_server(), Arc::downgrade(self));
+        tokio::spawn(async move {
+            loop {
+                let Some(followed) = followed.upgrade() else { return };
+                followed.note(server.borrow_and_update().as_ref());
+                drop(followed);
+                if server.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Notes which server has the lease.
+    pub fn note(&self, server: Option<&ActiveServer>) {
+        let node = server.map(|server| {
+            let address = NodeAddress::parse(&server.url);
+            if address.is_none() {
+                log::error!("requests cannot be passed on: the active server's address is {:?}", server.url);
+            }
+            Arc::new(Node { epoch: server.epoch, address, is_this: server.is_this })
+        });
+        self.known.send_if_modified(|known| {
+            let has_changed = known.node != node;
+            known.node = node;
+            has_changed
+        });
+    }
+
+    /// Notes that this node serves as the active node, as it will once it has the lease.
+    pub fn serve_this(&self) {
+        self.known.send_modify(|known| known.serves_this = true);
+    }
+
+    /// Returns what is known, as it changes.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<ActiveNode> {
+        self.known.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_host_and_a_port() {
+        let parsed = |url: &str| NodeAddress::parse(url).map(|node| (node.is_tls, node.host, node.port));
+        assert_eq!(parsed("http://10.0.0.1:8080"), Some((false, "10.0.0.1".into(), 8080)));
+        assert_eq!(parsed("https://node-1.example.org"), Some((true, "node-1.example.org".into(), 443)));
+        assert_eq!(parsed("http://[fd00::1]:80"), Some((false, "fd00::1".into(), 80)));
+        assert_eq!(parsed("ws://10.0.0.1"), None);
+        assert_eq!(parsed(""), None);
+    }
+
+    #[test]
+    fn this_node_gets_requests_once_it_serves() {
+        let nodes = ActiveNodes::new();
+        let known = nodes.subscribe();
+        let server = |epoch, is_this| ActiveServer { epoch, url: "http://10.0.0.1".into(), is_this };
+        nodes.note(Some(&server(1, false)));
+        assert_eq!(known.borrow().serving().unwrap().epoch, 1);
+        nodes.note(Some(&server(2, true)));
+        assert!(known.borrow().is_this() && known.borrow().serving().is_none());
+        assert_eq!(known.borrow().epoch(), Some(2));
+        nodes.serve_this();
+        assert_eq!(known.borrow().serving().unwrap().epoch, 2);
+        nodes.note(None);
+        assert!(known.borrow().epoch().is_none() && known.borrow().serving().is_none());
+    }
+}

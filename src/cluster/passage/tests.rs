@@ -1,0 +1,193 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const HOLD: Duration = Duration::from_secs(10);
+
+fn at(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn passage(repeat: Repeat) -> Passage {
+    Passage::new(repeat, HOLD)
+}
+
+#[test]
+fn a_request_is_sent_to_the_active_node_at_once() {
+    let mut sent = passage(Repeat::UnlessReached);
+    assert_eq!(sent.step(at(5), Some(1)), Step::Send);
+    assert!(sent.counts(Some(1)) && sent.counts(None) && !sent.counts(Some(2)));
+}
+
+#[test]
+fn a_request_is_held_for_ten_seconds_and_sent_when_a_node_is_active() {
+    let mut held = passage(Repeat::UnlessReached);
+    assert_eq!(held.step(at(0), None), Step::WaitUntil(at(10_000)));
+    assert_eq!(held.step(at(9_999), None), Step::WaitUntil(at(10_000)));
+    assert_eq!(held.step(at(9_999), Some(1)), Step::Send);
+    let mut given_up = passage(Repeat::Always);
+    assert_eq!(given_up.step(at(0), None), Step::WaitUntil(at(10_000)));
+    assert_eq!(given_up.step(at(10_000), Some(1)), Step::GiveUp(Failure::NotTaken));
+}
+
+#[test]
+fn what_did_not_reach_the_node_is_sent_to_it_again_after_a_moment_and_to_the_next_one_at_once() {
+    for outcome in [Outcome::NotReached, Outcome::Refused] {
+        let mut sent = passage(Repeat::UnlessReached);
+        assert_eq!(sent.step(at(0), Some(1)), Step::Send);
+        sent.failed(at(10), outcome, true);
+        assert_eq!(sent.step(at(10), Some(1)), Step::WaitUntil(at(35)));
+        assert_eq!(sent.step(at(10), None), Step::WaitUntil(at(10_010)));
+        assert_eq!(sent.step(at(35), Some(1)), Step::Send);
+        sent.failed(at(40), outcome, true);
+        assert_eq!(sent.step(at(40), Some(1)), Step::WaitUntil(at(90)));
+        assert_eq!(sent.step(at(41), Some(2)), Step::Send);
+    }
+}
+
+#[test]
+fn a_node_that_stops_gets_nothing_more() {
+    let mut sent = passage(Repeat::UnlessReached);
+    assert_eq!(sent.step(at(0), Some(1)), Step::Send);
+    sent.failed(at(1), Outcome::Stopping, true);
+    assert_eq!(sent.step(at(5_000), Some(1)), Step::WaitUntil(at(10_001)));
+    assert_eq!(sent.step(at(5_000), Some(2)), Step::Send);
+}
+
+#[test]
+fn a_change_that_may_have_happened_is_not_sent_again() {
+    let mut change = passage(Repeat::UnlessReached);
+    assert_eq!(change.step(at(0), Some(1)), Step::Send);
+    change.failed(at(1), Outcome::Broken, true);
+    assert_eq!(change.step(at(1), Some(2)), Step::GiveUp(Failure::NodeLost));
+}
+
+#[test]
+fn a_request_that_breaks_off_three_times_is_given_up() {
+    let mut poison = passage(Repeat::Always);
+    for epoch in 1..=3 {
+        assert_eq!(poison.step(at(0), Some(epoch)), Step::Send);
+        poison.failed(at(0), Outcome::Broken, true);
+    }
+    assert_eq!(poison.step(at(0), Some(4)), Step::GiveUp(Failure::BrokeOff));
+}
+
+#[test]
+fn a_request_that_was_not_kept_is_not_sent_again() {
+    for (outcome, failure) in [(Outcome::Refused, Failure::NotTaken), (Outcome::Broken, Failure::BrokeOff)] {
+        let mut large = passage(Repeat::Always);
+        assert_eq!(large.step(at(0), Some(1)), Step::Send);
+        large.failed(at(1), outcome, false);
+        assert_eq!(large.step(at(1), Some(2)), Step::GiveUp(failure));
+    }
+}
+
+/// What happens to a request: which node is active, how an attempt ends, how much time passes.
+#[derive(Debug, Clone)]
+enum Event {
+    Active(Option<i64>),
+    Ends(Outcome),
+    Passes(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        prop_oneof![Just(None), (1..5_i64).prop_map(Some)].prop_map(Event::Active),
+        prop_oneof![Just(Outcome::NotReached), Just(Outcome::Refused), Just(Outcome::Stopping), Just(Outcome::Broken)]
+            .prop_map(Event::Ends),
+        (0..4_000_u64).prop_map(Event::Passes),
+    ]
+}
+
+/// A request with what a caller knows of it.
+struct Run {
+    passage: Passage,
+    now: Duration,
+    active: Option<i64>,
+    /// Since when it waits, without regard to attempts that did not reach a node.
+    waits_since: Option<Duration>,
+    breaks: u32,
+}
+
+impl Run {
+    fn new(repeat: Repeat) -> Self {
+        let (now, active) = (Duration::ZERO, None);
+        Self { passage: passage(repeat), now, active, waits_since: None, breaks: 0 }
+    }
+
+    /// Makes one step, and checks what every step has to keep. Returns whether it is with a node, and why it was given up.
+    fn step(&mut self) -> (bool, Option<Failure>) {
+        match self.passage.step(self.now, self.active) {
+            Step::Send => {
+                assert!(self.active.is_some(), "nothing is sent while no node is active");
+                (true, None)
+            }
+            Step::WaitUntil(until) => {
+                assert!(until > self.now, "a wait has an end in the future");
+                let since = *self.waits_since.get_or_insert(self.now);
+                assert!(until <= since + HOLD, "no request waits for longer than the hold");
+                (false, None)
+            }
+            Step::GiveUp(failure) => (false, Some(failure)),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_change_is_sent_twice_no_request_waits_for_ever_and_none_is_given_up_without_cause(
+        repeats in any::<bool>(),
+        events in prop::collection::vec(event(), 1..60),
+    ) {
+        let mut run = Run::new(if repeats { Repeat::Always } else { Repeat::UnlessReached });
+        let mut is_sent = false;
+        for event in events {
+            match event {
+                Event::Active(active) => run.active = active,
+                Event::Passes(millis) => run.now += at(millis),
+                Event::Ends(outcome) if is_sent => {
+                    is_sent = false;
+                    run.breaks += u32::from(outcome == Outcome::Broken);
+                    run.passage.failed(run.now, outcome, true);
+                    run.waits_since = match outcome {
+                        Outcome::Broken => Some(run.now),
+                        _ => run.waits_since.or(Some(run.now)),
+                    };
+                }
+                Event::Ends(_) => {}
+            }
+            if is_sent {
+                continue;
+            }
+            let (sent, failure) = run.step();
+            is_sent = sent;
+            let most_breaks = if repeats { MOST_BREAKS } else { 1 };
+            match failure {
+                None => prop_assert!(run.breaks < most_breaks),
+                Some(Failure::NodeLost) => prop_assert!(!repeats && run.breaks == 1),
+                Some(Failure::BrokeOff) => prop_assert!(repeats && run.breaks == MOST_BREAKS),
+                Some(Failure::NotTaken) => prop_assert!(run.waits_since.is_some_and(|since| run.now >= since + HOLD)),
+            }
+            if failure.is_some() {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_break_is_sent_to_each_next_node_within_the_hold(
+        gaps in prop::collection::vec(0..9_000_u64, 1..20),
+    ) {
+        let mut passage = passage(Repeat::UnlessReached);
+        let (mut now, mut held) = (Duration::ZERO, Duration::ZERO);
+        for (epoch, gap) in (1..).zip(gaps) {
+            if held + at(gap) >= HOLD {
+                break;
+            }
+            prop_assert!(matches!(passage.step(now, None), Step::WaitUntil(_)));
+            (now, held) = (now + at(gap), held + at(gap));
+            prop_assert_eq!(passage.step(now, Some(epoch)), Step::Send);
+            passage.failed(now, Outcome::Stopping, true);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What is sent of a request, but for its body.
+
+use actix_http::{ConnectionType, RequestHead};
+use actix_web::HttpRequest;
+use actix_web::http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use actix_web::http::{Method, Uri};
+use conclave_model::{ErrorCode, Problem};
+
+use super::headers;
+use super::passage::Repeat;
+use crate::http::client_address::TrustedProxies;
+use crate::http::client_stream::opens_websocket;
+use crate::http::resource::no_such_route;
+use crate::http::v1;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The head of a request.
+pub(super) struct Head {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    /// Whether it may be sent again.
+    pub(super) repeat: Repeat,
+    pub(super) opens_websocket: bool,
+}
+
+impl Head {
+    /// Returns the head that is sent in the place of a request's own.
+    ///
+    /// # Errors
+    /// What the active node would refuse, too: `CONNECT`, and a body with two lengths.
+    pub(super) fn new(request: &HttpRequest, proxies: &TrustedProxies) -> Result<Self, Problem> {
+        if request.headers().contains_key(CONTENT_LENGTH) && request.headers().contains_key(TRANSFER_ENCODING) {
+            return Err(refused("a body must not have both Content-Length and Transfer-Encoding"));
+        }
+        if request.method() == Method::CONNECT {
+            return Err(no_such_route());
+        }
+        let headers = headers::of_request(request, proxies);
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let repeat = repeat(&method, uri.path(), &headers);
+        Ok(Self { method, uri, headers, repeat, opens_websocket: opens_websocket(request) })
+    }
+
+    /// Whether the response has no body, whatever its headers say.
+    pub(super) fn asks_for_head(&self) -> bool {
+        self.method == Method::HEAD
+    }
+
+    /// Returns the head that is sent to the node of an epoch.
+    pub(super) fn to_node(&self, epoch: i64) -> RequestHead {
+        let mut head = RequestHead::default();
+        head.method = self.method.clone();
+        head.uri = self.uri.clone();
+        head.headers = self.headers.clone();
+        headers::mark(&mut head.headers, epoch);
+        if self.opens_websocket {
+            head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            head.set_connection_type(ConnectionType::Upgrade);
+        }
+        head
+    }
+}
+
+fn refused(message: &'static str) -> Problem {
+    Problem::new(ErrorCode::InvalidRequest, message)
+}
+
+/// Whether a request may be sent again after it has reached a node: it reads, or its operation takes the idempotency key that it has.
+fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
+    let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let has_key = || headers.contains_key(IDEMPOTENCY_KEY) && takes_key(method, path);
+    if is_safe || has_key() { Repeat::Always } else { Repeat::UnlessReached }
+}
+
+fn takes_key(method: &Method, path: &str) -> bool {
+    v1::operations().iter().any(|operation| {
+        let spec = &operation.spec;
+        spec.idempotent && spec.method.as_str() == method.as_str() && is_path_of(spec.path, path)
+    })
+}
+
+/// Whether a path is one of a pattern with parameters in braces.
+fn is_path_of(pattern: &str, path: &str) -> bool {
+    let (mut parts, mut segments) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (parts.next(), segments.next()) {
+            (None, None) => return true,
+            (Some(part), Some(segment)) if part.starts_with('{') && !segment.is_empty() => {}
+            (Some(part), Some(segment)) if part == segment => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::HeaderName;
+
+    use super::*;
+
+    fn repeated(method: &str, path: &str, key: Option<&'static str>) -> Repeat {
+        let mut headers = HeaderMap::new();
+        key.iter().for_each(|key| {
+            headers.insert(HeaderName::from_static(IDEMPOTENCY_KEY), HeaderValue::from_static(key));
+        });
+        repeat(&Method::from_bytes(method.as_bytes()).unwrap(), path, &headers)
+    }
+
+    #[test]
+    fn reads_and_changes_with_a_key_may_be_sent_again() {
+        for (method, path) in [("GET", "/v1/rooms"), ("HEAD", "/"), ("OPTIONS", "/v1/rooms"), ("GET", "/rtc")] {
+            assert_eq!(repeated(method, path, None), Repeat::Always, "{method} {path}");
+        }
+        assert_eq!(repeated("POST", "/v1/rooms", Some("a")), Repeat::Always);
+        assert_eq!(repeated("POST", "/v1/rooms", None), Repeat::UnlessReached);
+    }
+
+    #[test]
+    fn a_key_that_the_operation_does_not_take_permits_nothing() {
+        for (method, path) in
+            [("POST", "/whip/key"), ("POST", "/v1/rooms/"), ("PUT", "/v1/rooms"), ("BREW", "/v1/rooms")]
+        {
+            assert_eq!(repeated(method, path, Some("a")), Repeat::UnlessReached, "{method} {path}");
+        }
+        for operation in v1::operations() {
+            let spec = &operation.spec;
+            let path = spec.path.replace(['{', '}'], "");
+            let expected =
+                if spec.idempotent || spec.method.as_str() == "GET" { Repeat::Always } else { Repeat::UnlessReached };
+            assert_eq!(repeated(spec.method.as_str(), &path, Some("a")), expected, "{}", spec.id);
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_one_segment() {
+        assert!(is_path_of("/v1/rooms/{name}/end", "/v1/rooms/a%2Fb/end"));
+        for other in ["/v1/rooms//end", "/v1/rooms/a/b/end", "/v1/rooms/a/end/", "/v1/rooms/a", "v1/rooms/a/end"] {
+            assert!(!is_path_of("/v1/rooms/{name}/end", other), "{other}");
+        }
+    }
+}

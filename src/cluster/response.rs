@@ -1,0 +1,108 @@
+//! The response of the active node, on its way to the client.
+//!
+//! A response is collected before it is sent on, so that a node that dies meanwhile fails no request. A longer one is sent on as it
+//! arrives.
+
+use std::convert::Infallible;
+use std::io;
+use std::rc::Rc;
+
+use actix_http::ResponseHead;
+use actix_web::body::{BodyStream, BoxBody, SizedStream};
+use actix_web::http::StatusCode;
+use actix_web::http::header::CONTENT_LENGTH;
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse};
+use futures_util::{Stream, StreamExt, stream};
+
+use super::connection::{Incoming, Pool};
+use super::headers;
+use super::passage::Outcome;
+use crate::http::client_stream::Handling;
+
+/// The longest body that is collected, in bytes.
+const MOST_COLLECTED: usize = 256 * 1024;
+
+/// What was received of a body.
+pub(super) struct Received {
+    pub(super) begun: Bytes,
+    /// Whether that is all of it.
+    pub(super) is_whole: bool,
+}
+
+/// Receives a body, or the beginning of one that is too long to be collected.
+///
+/// # Errors
+/// The node broke off.
+pub(super) async fn receive(head: &ResponseHead, incoming: &mut Incoming) -> Result<Received, Outcome> {
+    let mut begun = Bytes::new();
+    if length(head).is_some_and(|length| length > MOST_COLLECTED as u64) {
+        return Ok(Received { begun, is_whole: false });
+    }
+    while let Some(chunk) = incoming.chunk().await.map_err(|_| Outcome::Broken)? {
+        begun = if begun.is_empty() { chunk } else { [begun, chunk].concat().into() };
+        if begun.len() > MOST_COLLECTED {
+            return Ok(Received { begun, is_whole: false });
+        }
+    }
+    Ok(Received { begun, is_whole: true })
+}
+
+/// Returns the response to the client without its body.
+pub(super) fn head(head: &ResponseHead) -> HttpResponse {
+    let mut http = HttpResponse::with_body(head.status, BoxBody::new(()));
+    for (name, value) in headers::of_response(&head.headers) {
+        http.headers_mut().append(name, value);
+    }
+    http
+}
+
+/// Returns the response to the client with the whole body.
+pub(super) fn whole(of: &ResponseHead, body: Bytes, asks_for_head: bool) -> HttpResponse {
+    let http = head(of);
+    match length(of).filter(|_| asks_for_head) {
+        Some(length) => {
+            // The length of what a GET would get.
+            let nothing = stream::empty::<Result<Bytes, Infallible>>();
+            http.set_body(BoxBody::new(SizedStream::new(length, nothing)))
+        }
+        None if asks_for_head || matches!(http.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) => http,
+        None => http.set_body(BoxBody::new(body)),
+    }
+}
+
+/// Returns the response to the client with a body that is still arriving. Its connection is kept by `keeper`, if that can use it again.
+pub(super) fn streamed(
+    of: &ResponseHead,
+    begun: Bytes,
+    rest: Incoming,
+    request: &HttpRequest,
+    keeper: Option<Rc<Pool>>,
+) -> HttpResponse {
+    let chunks = stream::iter((!begun.is_empty()).then_some(Ok(begun))).chain(Box::pin(chunks(rest, request, keeper)));
+    match length(of) {
+        Some(length) => head(of).set_body(BoxBody::new(SizedStream::new(length, chunks))),
+        None => head(of).set_body(BoxBody::new(BodyStream::new(chunks))),
+    }
+}
+
+fn chunks(
+    rest: Incoming,
+    request: &HttpRequest,
+    keeper: Option<Rc<Pool>>,
+) -> impl Stream<Item = io::Result<Bytes>> + use<> {
+    // As long as there is more, the client does not keep the server waiting.
+    let handling = Handling::begin(request);
+    stream::unfold((rest, keeper, handling), async |(mut rest, keeper, handling)| match rest.chunk().await {
+        Ok(Some(chunk)) => Some((Ok(chunk), (rest, keeper, handling))),
+        Ok(None) => {
+            keeper.iter().zip(rest.into_connection()).for_each(|(keeper, connection)| keeper.put(connection));
+            None
+        }
+        Err(error) => Some((Err(error), (rest, None, handling))),
+    })
+}
+
+fn length(head: &ResponseHead) -> Option<u64> {
+    head.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}

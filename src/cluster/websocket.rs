@@ -1,0 +1,81 @@
+//! A websocket that is passed on: bytes in both directions, until one side ends or another node is active.
+
+use std::io;
+
+use actix_http::ResponseHead;
+use actix_web::body::{BodyStream, BoxBody};
+use actix_web::dev::Payload;
+use actix_web::http::ConnectionType;
+use actix_web::http::header::{HeaderValue, UPGRADE};
+use actix_web::rt::spawn;
+use actix_web::web::{Bytes, BytesMut};
+use actix_web::{HttpRequest, HttpResponse};
+use futures_util::future::LocalBoxFuture;
+use futures_util::{Stream, StreamExt, stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
+
+use super::connection::Io;
+use super::response;
+use crate::http::client_stream::Handling;
+
+/// The bytes that are read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Resolves once the websocket has to end.
+pub(super) type End = LocalBoxFuture<'static, ()>;
+
+/// Returns the response that opens the websocket for the client. The node has sent the bytes `begun` already.
+pub(super) fn open(
+    head: &ResponseHead,
+    (node, begun): (Box<dyn Io>, BytesMut),
+    request: &HttpRequest,
+    payload: Payload,
+    ends: [End; 2],
+) -> HttpResponse {
+    let (from_node, to_node) = split(node);
+    let [end_of_sending, end_of_receiving] = ends;
+    spawn(send(payload, to_node, end_of_sending));
+    let mut http = response::head(head);
+    http.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+    http.head_mut().set_connection_type(ConnectionType::Upgrade);
+    // As long as the websocket is open, the client does not keep the server waiting.
+    let handling = Handling::begin(request);
+    let begun = stream::iter((!begun.is_empty()).then(|| Ok(begun.freeze())));
+    let received = begun.chain(Box::pin(received(from_node, handling, end_of_receiving)));
+    http.set_body(BoxBody::new(BodyStream::new(received)))
+}
+
+/// Sends what the client sends to its end, which may be its `leave`.
+async fn send(mut payload: Payload, mut to_node: WriteHalf<Box<dyn Io>>, end: End) {
+    let sending = async {
+        while let Some(Ok(chunk)) = payload.next().await {
+            if to_node.write_all(&chunk).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = sending => {}
+        () = end => {}
+    }
+    let _ = to_node.shutdown().await;
+}
+
+fn received(
+    from_node: ReadHalf<Box<dyn Io>>,
+    handling: Option<Handling>,
+    end: End,
+) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::unfold((from_node, handling, end), async |(mut from_node, handling, mut end)| {
+        let mut chunk = Vec::with_capacity(CHUNK);
+        let read = tokio::select! {
+            read = from_node.read_buf(&mut chunk) => read,
+            () = &mut end => Ok(0),
+        };
+        match read {
+            Ok(0) => None,
+            Ok(_) => Some((Ok(chunk.into()), (from_node, handling, end))),
+            Err(error) => Some((Err(error), (from_node, handling, Box::pin(std::future::ready(())) as End))),
+        }
+    })
+}

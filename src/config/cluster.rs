@@ -1,0 +1,133 @@
+//! Settings of several servers with one database, each of which may be called.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use super::{Config, ConfigError, text};
+
+/// Section `cluster`: servers with one database, each of which may be called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClusterConfig {
+    /// The url at which the other servers reach the API listener of this one. Default: none; a standby then answers 503.
+    #[serde(with = "text::optional")]
+    pub url: Option<String>,
+    /// The url at which operators reach the admin listener of this server, for a link in the consoles of the others. Default: none.
+    #[serde(with = "text::optional")]
+    pub admin_url: Option<String>,
+}
+
+impl ClusterConfig {
+    /// Returns the url with the port of the API listener in the place of port 0; `None` if there is none.
+    #[must_use]
+    pub fn url_at(&self, listener: SocketAddr) -> Option<String> {
+        let mut url = Url::parse(self.url.as_deref()?).ok()?;
+        if url.port() == Some(0) {
+            url.set_port(Some(listener.port())).ok()?;
+        }
+        Some(url.as_str().trim_end_matches('/').to_owned())
+    }
+}
+
+/// Validates the section and what it needs of others.
+pub(super) fn validate(config: &Config) -> Result<(), ConfigError> {
+    if config.cluster.admin_url.as_deref().is_some_and(|url| node_url(url).is_none()) {
+        let problem = "must be a URL such as \"http://10.0.0.1:8081\", without a path, a query and a user";
+        return Err(ConfigError::new("cluster.admin_url", problem));
+    }
+    let Some(text) = &config.cluster.url else { return Ok(()) };
+    let invalid = |problem: &str| Err(ConfigError::new("cluster.url", problem));
+    let Some(url) = node_url(text) else {
+        return invalid("must be a URL such as \"http://10.0.0.1:8080\", without a path, a query and a user");
+    };
+    if !config.database.is_postgres() {
+        return invalid(
+            "must not be set without database.url or database.url_file: servers share a database of PostgreSQL",
+        );
+    }
+    validate_proxies(config, &url)
+}
+
+/// What a standby passes on is believed of the client's address only from a trusted proxy.
+fn validate_proxies(config: &Config, url: &Url) -> Result<(), ConfigError> {
+    let proxies = &config.http.trusted_proxies;
+    let missing = |problem: String| Err(ConfigError::new("http.trusted_proxies", problem));
+    if proxies.is_empty() {
+        return missing("must contain the address of each server of the cluster, since cluster.url is set".into());
+    }
+    let own = match url.host() {
+        Some(Host::Ipv4(address)) => address.into(),
+        Some(Host::Ipv6(address)) => std::net::IpAddr::from(address).to_canonical(),
+        Some(Host::Domain(_)) | None => return Ok(()),
+    };
+    if proxies.iter().any(|network| network.contains(&own)) {
+        return Ok(());
+    }
+    missing(format!("must contain {own}, the address in cluster.url, and that of each other server of the cluster"))
+}
+
+/// Returns a url that names a host and nothing on it.
+fn node_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok().filter(Url::has_host)?;
+    let names_a_host = matches!(url.scheme(), "http" | "https") && url.path() == "/";
+    let has_more = url.query().is_some() || url.fragment().is_some() || !url.username().is_empty();
+    (names_a_host && !has_more && url.password().is_none()).then_some(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_model::Secret;
+
+    use super::*;
+
+    fn config(url: &str, proxies: &[&str]) -> Config {
+        let mut config = Config::default();
+        config.database.url = Some(Secret::new("postgres://127.0.0.1/records"));
+        config.cluster.url = Some(url.into());
+        config.http.trusted_proxies = proxies.iter().map(|network| network.parse().unwrap()).collect();
+        config
+    }
+
+    fn refusal(config: &Config) -> String {
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_node_has_a_url_without_a_path_a_shared_database_and_trusts_the_others() {
+        for url in ["http://10.0.0.1:8080", "https://node-1.example.org", "http://[fd00::1]:80/"] {
+            config(url, &["10.0.0.0/8", "fd00::/8"]).validate().unwrap();
+        }
+        for url in ["10.0.0.1:8080", "ws://10.0.0.1", "http://10.0.0.1/v1", "http://a@10.0.0.1", "http://10.0.0.1?a"] {
+            assert!(refusal(&config(url, &["10.0.0.0/8"])).starts_with("cluster.url: must be a URL such as"), "{url}");
+        }
+        let mut linked = config("http://10.0.0.1", &["10.0.0.0/8"]);
+        linked.cluster.admin_url = Some("https://node-1.example.org:8081".into());
+        linked.validate().unwrap();
+        linked.cluster.admin_url = Some("javascript:alert(1)".into());
+        assert!(refusal(&linked).starts_with("cluster.admin_url: must be a URL such as"));
+        let mut alone = config("http://10.0.0.1", &["10.0.0.0/8"]);
+        alone.database.url = None;
+        assert!(refusal(&alone).starts_with("cluster.url: must not be set without database.url"));
+    }
+
+    #[test]
+    fn the_proxies_that_are_trusted_contain_the_nodes() {
+        assert!(
+            refusal(&config("http://node-1", &[])).starts_with("http.trusted_proxies: must contain the address of")
+        );
+        let others = refusal(&config("http://10.0.0.1", &["10.0.1.0/24"]));
+        assert!(others.starts_with("http.trusted_proxies: must contain 10.0.0.1"), "{others}");
+        config("http://node-1", &["10.0.1.0/24"]).validate().unwrap();
+    }
+
+    #[test]
+    fn port_0_is_that_of_the_listener() {
+        let at = |url: &str| config(url, &[]).cluster.url_at("127.0.0.1:4711".parse().unwrap()).unwrap();
+        assert_eq!(at("http://10.0.0.1:0"), "http://10.0.0.1:4711");
+        assert_eq!(at("http://10.0.0.1:8080/"), "http://10.0.0.1:8080");
+        assert_eq!(at("https://node-1"), "https://node-1");
+        assert_eq!(ClusterConfig::default().url_at("127.0.0.1:1".parse().unwrap()), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! Requests that arrive while no node is active.
+
+use std::time::Duration;
+
+use super::{Node, Standby};
+
+#[test]
+fn a_request_is_held_until_a_node_is_active() {
+    let (standby, node) = (Standby::start(), Node::answering("active"));
+    let held = standby.send(standby.request("POST", "/v1/rooms").raw("{}"));
+    standby.until_held(1);
+    standby.request("GET", "/healthz").send().expect(200);
+    standby.active(1, node.address);
+    assert_eq!(held.answer().text(), "active");
+    standby.until_held(0);
+}
+
+#[test]
+fn a_request_that_no_node_takes_in_time_is_refused_and_may_be_repeated() {
+    let standby = Standby::start_with(|options| options.longest_hold = Duration::from_millis(50));
+    let refused = standby.request("POST", "/v1/rooms").raw("{}").send();
+    assert_eq!(refused.headers["retry-after"], "1");
+    refused.expect_error(503, "database_unavailable", None);
+    assert_eq!(standby.count("not_taken"), 1);
+}
+
+#[test]
+fn as_many_requests_are_held_as_may_be() {
+    let (standby, node) = (Standby::start_with(|options| options.most_held = 2), Node::answering("active"));
+    let held = [(); 2].map(|()| standby.send(standby.request("GET", "/v1/rooms")));
+    standby.until_held(2);
+    let refused = standby.request("GET", "/v1/rooms").send();
+    assert_eq!(refused.headers["retry-after"], "1");
+    refused.expect_error(503, "database_unavailable", None);
+    assert_eq!(standby.count("not_held"), 1);
+    standby.active(1, node.address);
+    held.into_iter().for_each(|held| assert_eq!(held.answer().text(), "active"));
+}
