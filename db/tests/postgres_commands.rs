@@ -64,7 +64,7 @@ fn wait_for_waiter(database: &Database<'_>) {
 fn report(database: &Database<'_>, keys: &str) {
     let now = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
     database.run(&format!(
-        "INSERT INTO nodes VALUES ('n', 'https://n.example.org', NULL, '1', 1, '{keys}', 'm', {now})
+        "INSERT INTO nodes VALUES ('n', 'https://n.example.org', NULL, '1', 1000, '{keys}', 'm', {now})
          ON CONFLICT (id) DO UPDATE SET encryption_key_ids = excluded.encryption_key_ids, seen_at = {now}"
     ));
 }
