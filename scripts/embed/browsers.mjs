@@ -33,7 +33,7 @@ export function launchFirefox() {
 // such as their end with the room, is none.
 export async function openWindow(browser, { complaints, size = { width: 1280, height: 800 }, ...options } = {}) {
   const context = await browser.newContext({ viewport: size, locale: 'en-US', ...options });
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   page.on('pageerror', (error) => complaints?.push(error.message));
   page.on('console', (message) => {

@@ -69,7 +69,7 @@ export async function eventOf(window, name) {
 }
 
 export async function until(find, problem) {
-  for (let turn = 0; turn < 300; turn += 1) {
+  for (let turn = 0; turn < 600; turn += 1) {
     const found = await find();
     if (found) return found;
     await new Promise((resolve) => setTimeout(resolve, 100));
