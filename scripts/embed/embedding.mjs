@@ -45,7 +45,7 @@ export class Embedding {
   async call(room) {
     const { window, server } = this;
     const frame = await this.attributes(room);
-    assert.equal(await call(window, 'mute'), 'not_in_call');
+    assert.equal(await call(window, 'mute'), 'no_call');
     await submit(frame);
     const joined = await eventOf(window, 'joined');
     assert.equal(joined.room, room);

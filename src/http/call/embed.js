@@ -50,7 +50,7 @@
       this.#frame.remove();
       this.#frame = null;
       this.#isReady = false;
-      for (const { reject } of this.#calls.values()) reject(failure('not_in_call', 'the element was removed'));
+      for (const { reject } of this.#calls.values()) reject(failure('no_call', 'the element was removed'));
       this.#calls.clear();
     }
 
@@ -79,7 +79,7 @@
     }
 
     #call(method, value) {
-      if (!this.#isReady) return Promise.reject(failure('not_in_call', 'the call page has not loaded'));
+      if (!this.#isReady) return Promise.reject(failure('no_call', 'the call page has not loaded'));
       this.#lastCall += 1;
       const id = this.#lastCall;
       const result = new Promise((resolve, reject) => this.#calls.set(id, { resolve, reject }));

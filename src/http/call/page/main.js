@@ -38,7 +38,7 @@ const parent = new Parent({
 });
 
 function running() {
-  if (!call?.controls) throw Object.assign(new Error('there is no call'), { code: 'not_in_call' });
+  if (!call?.controls) throw Object.assign(new Error('there is no call'), { code: 'no_call' });
   return call;
 }
 
