@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use conclave_model::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::contents::{Contents, inspect};
 use crate::error::{StoreError, catch_panic};
 use crate::sqlite::backup::copy_checked;
 use crate::store::Store;
@@ -18,36 +18,6 @@ use crate::vault::Vault;
 
 /// The priority of the thread that copies, below everything else in the process.
 const NICENESS: i32 = 15;
-
-/// What a file of records contains. It is not damaged, and no row refers to one that is not there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contents {
-    /// The number of its schema. The next start of a server migrates an older one.
-    pub schema: i64,
-    /// Its size.
-    pub bytes: u64,
-    /// The number of projects.
-    pub projects: u64,
-    /// The number of rooms, also of those that have ended.
-    pub rooms: u64,
-    /// The number of rooms that have not ended.
-    pub open_rooms: u64,
-    /// The last change that a record has the time of. A server notes a minute later at most that it runs.
-    pub last_change: Option<Timestamp>,
-    /// The encrypted secrets in it.
-    pub secrets: SecretCount,
-}
-
-/// How many encrypted secrets there are, and how many of them no key at hand opens.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SecretCount {
-    /// All encrypted secrets.
-    pub total: usize,
-    /// Those that cannot be decrypted.
-    pub unopenable: usize,
-    /// The ids of the keys that encrypted these.
-    pub missing_keys: Vec<String>,
-}
 
 impl Store {
     /// Copies the database of a file into a new file, as it is at one moment, while it is in use. Returns what the copy contains. The
@@ -65,7 +35,9 @@ impl Store {
         let run = move || {
             // Of this thread alone. It keeps the usual priority if the system refuses.
             let _ = rustix::process::setpriority_process(None, NICENESS);
-            let copied = catch_panic("a backup", || copy_checked(&from, &to, &vault, || !reply.is_closed()));
+            let copied = catch_panic("a backup", || {
+                copy_checked(&from, &to, || !reply.is_closed(), |draft| inspect(draft, &vault))
+            });
             // The caller may have stopped waiting.
             let _ = reply.send(copied);
         };
@@ -82,5 +54,5 @@ impl Store {
 /// Fails for a file that cannot be read, is damaged, or is not one of Conclave; and if the copy cannot be written. Nothing has the name
 /// `to` then.
 pub fn restore(file: &Path, to: &Path, vault: &Vault) -> Result<Contents, StoreError> {
-    copy_checked(file, to, vault, || true)
+    copy_checked(file, to, || true, |draft| inspect(draft, vault))
 }

@@ -15,6 +15,7 @@
 mod api_keys;
 mod backup;
 mod codes;
+mod contents;
 mod credential;
 mod deliveries;
 mod destinations;
@@ -68,8 +69,9 @@ mod webhook_endpoints;
 mod writer;
 
 pub use api_keys::CreatedApiKey;
-pub use backup::{Contents, SecretCount, restore};
+pub use backup::restore;
 pub use codes::{CodeExchange, CreatedCode, NewCode};
+pub use contents::Contents;
 pub use credential::Credential;
 pub use deliveries::{DeliveryFilter, DueDelivery, EndpointQueue};
 pub use destinations::{BroadcastDestination, NewDestination};
@@ -92,7 +94,7 @@ pub use role_changes::{LastRoleChange, NewRoleChange};
 pub use room_roles::{TokenActor, TokenContext};
 pub use room_rows::{ConnectedParticipant, RoomSnapshot};
 pub use rooms::NewRoom;
-pub use rotation::{Rotation, RotationError};
+pub use rotation::{Rotation, RotationError, SecretCount};
 pub use sessions::{SessionDetail, SessionFilter};
 pub use shared_rotation::{RotationStep, SharedRotation};
 pub use sql::postgres::{PostgresServer, PostgresSettingsError};

@@ -11,7 +11,6 @@
 //! ([`rotation_lock`]). So that transaction finds what was sealed before it, and what is sealed after it has the new key. Once it is
 //! on disk, nothing needs the old key. A rotation that runs again continues with the key that is there already.
 
-use crate::backup::SecretCount;
 use crate::error::StoreError;
 use crate::rotation_lock;
 use crate::sql::{Row, Sql};
@@ -69,6 +68,17 @@ pub struct Rotation {
     pub resealed: usize,
     /// The number of records that were left unchanged: they need a key that the file did not hold, or are damaged.
     pub unopenable: usize,
+}
+
+/// How many encrypted secrets there are, and how many of them no key at hand opens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SecretCount {
+    /// All encrypted secrets.
+    pub total: usize,
+    /// Those that cannot be decrypted.
+    pub unopenable: usize,
+    /// The ids of the keys that encrypted these.
+    pub missing_keys: Vec<String>,
 }
 
 /// The reason why a key was not rotated. In every case the key file still opens what it opened before.

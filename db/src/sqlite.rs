@@ -2,7 +2,6 @@
 
 pub(crate) mod backup;
 mod commit_count;
-mod contents;
 mod export;
 #[cfg(feature = "faults")]
 mod faults;

@@ -8,7 +8,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::*;
-use crate::sqlite::migrate;
+use crate::contents::{Contents, inspect};
+use crate::vault::Vault;
 
 const PROJECT: &str =
     "INSERT INTO projects (id, name, env, plan, status, created_at) VALUES ('prj_1', 'p', 'test', 'free', 'active', 7)";
@@ -38,8 +39,12 @@ fn beside(path: &Path) -> Vec<String> {
     names
 }
 
+fn copy_while(from: &Path, to: &Path, vault: &Vault, goes_on: impl Fn() -> bool) -> Result<Contents, StoreError> {
+    super::copy_checked(from, to, goes_on, |draft| inspect(draft, vault))
+}
+
 fn copy(from: &Path, to: &Path) -> Result<Contents, StoreError> {
-    copy_checked(from, to, &vault(), || true)
+    copy_while(from, to, &vault(), || true)
 }
 
 #[test]
@@ -77,7 +82,7 @@ fn changes_that_are_only_in_the_log_are_copied_and_those_that_come_meanwhile_are
         parts.set(parts.get() + 1);
         true
     };
-    let contents = copy_checked(&path, &path.with_file_name("copy.db"), &vault(), write).unwrap();
+    let contents = copy_while(&path, &path.with_file_name("copy.db"), &vault(), write).unwrap();
     assert!(parts.get() >= 3, "the copy had {} parts", parts.get());
     assert_eq!((contents.rooms, contents.last_change.unwrap().millis()), (0, 8));
 }
@@ -86,7 +91,7 @@ fn changes_that_are_only_in_the_log_are_copied_and_those_that_come_meanwhile_are
 fn a_copy_that_is_given_up_or_exists_already_leaves_what_was_there() {
     let (_dir, path) = records(newest());
     let to = path.with_file_name("copy.db");
-    let error = copy_checked(&path, &to, &vault(), || false).unwrap_err();
+    let error = copy_while(&path, &to, &vault(), || false).unwrap_err();
     assert!(error.to_string().contains("given up"), "{error}");
     assert_eq!(beside(&path), ["conclave.db"]);
     fs::write(&to, "mine").unwrap();
@@ -149,7 +154,7 @@ fn secrets_that_no_key_opens_are_counted_with_the_keys_that_they_need() {
             .unwrap();
     }
     let secrets =
-        |vault: &Vault, to: &str| copy_checked(&path, &path.with_file_name(to), vault, || true).unwrap().secrets;
+        |vault: &Vault, to: &str| copy_while(&path, &path.with_file_name(to), vault, || true).unwrap().secrets;
     let with_both = Vault::open(Some(&key), &Secret::new("media secret")).unwrap();
     assert_eq!((secrets(&with_both, "1").total, secrets(&with_both, "2").unopenable), (2, 0));
     let with_one = secrets(&other, "3");
