@@ -44,7 +44,7 @@ impl Failures {
         session.run(COUNT_DOWN.trim_end_matches(';'));
         let tables = session.run(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public'
-             AND tablename NOT IN ('leadership', 'beats', 'schema_version')",
+             AND tablename NOT IN ('leadership', 'beats', 'nodes', 'schema_version')",
         );
         for table in &tables {
             session.run(&format!(

@@ -20,7 +20,7 @@ use conclave_model::room::Room;
 use conclave_model::template::Region;
 use conclave_model::webhook::{Attempt, AttemptOutcome};
 use conclave_model::{
-    DestinationId, DestinationName, EgressId, EndpointId, ProjectId, RoleName, Secret, TemplateId, Timestamp,
+    DestinationId, DestinationName, EgressId, EndpointId, NodeId, ProjectId, RoleName, Secret, TemplateId, Timestamp,
 };
 use serde_json::json;
 
@@ -279,7 +279,9 @@ impl Story {
             destination: Some(UsedDestination { id: destination, name: "files".parse().unwrap() }),
         });
         let started = || StartedEgress { is_uploaded_by_server: true, ..self.egress(EgressStatus::Starting).into() };
-        failures.check("start_egress", async || store.start_egress(Arc::clone(&plan), started(), None).await).await;
+        let node: NodeId = "node_0123456789ab".parse().unwrap();
+        let start = async || store.start_egress(Arc::clone(&plan), started(), node.clone(), None).await;
+        failures.check("start_egress", start).await;
         let active = || self.egress(EgressStatus::Active);
         failures
             .check("record_egress", async || store.record_egress(project(), active(), self.now(), None).await)
@@ -290,8 +292,12 @@ impl Story {
         failures.check("record_multipart", multipart).await;
         let ending = async || store.record_recording_end(project(), complete(), self.now(), None).await;
         failures.check("record_recording_end", ending).await;
+        let missing = async || store.record_missing_file(project(), id.clone(), Some(self.now())).await;
+        failures.check("record_missing_file", missing).await;
         let settle = async || store.settle_upload(project(), complete(), self.now(), UploadRest::Nothing).await;
         failures.check("settle_upload", settle).await;
+        let removed = async || store.record_file_removed(project(), id.clone()).await;
+        failures.check("record_file_removed", removed).await;
     }
 
     async fn deliver(&self, endpoint: EndpointId) {
@@ -321,7 +327,7 @@ impl Story {
     async fn run_server(&self) {
         let (store, failures) = (&self.store, &self.failures);
         store.clock().advance(DAY);
-        failures.check("record_heartbeat", async || store.record_heartbeat().await).await;
+        failures.check("renew_heartbeat", async || store.renew_heartbeat().await).await;
         store.clock().advance(DAY);
         failures.check("ping", async || store.ping().await).await;
         failures.check("end_run", async || store.end_run().await).await;
