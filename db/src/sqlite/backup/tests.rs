@@ -144,7 +144,7 @@ fn secrets_that_no_key_opens_are_counted_with_the_keys_that_they_need() {
     let (mine, other) = (Vault::open(Some(&key), &Secret::new("m")).unwrap(), vault());
     let connection = Connection::open(&path).unwrap();
     for (name, vault) in [("a", &mine), ("b", &other)] {
-        let sealed = vault.seal_always(b"body", crate::idempotency::PURPOSE).unwrap();
+        let sealed = vault.seal_always(None, b"body", crate::idempotency::PURPOSE).unwrap();
         connection
             .execute(
                 "INSERT INTO idempotency (project_id, operation, key, caller, fingerprint, status, body, body_key_id, created_at)
