@@ -15,6 +15,7 @@ const PAGES: &[(&str, &str)] = &pages![
     "cluster.md",
     "configuration.md",
     "deployment.md",
+    "embedding.md",
     "from-100ms.md",
     "from-daily.md",
     "from-livekit.md",
