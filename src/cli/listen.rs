@@ -100,7 +100,7 @@ pub(super) fn run(args: &ListenArgs, config: &Config, data: &Path) -> Result<(),
         match page.gap {
             Some(Gap::Deleted) => note("events were missed: they are older than webhooks.retention"),
             Some(Gap::Restored) => {
-                note("the server's records are older than the last event; following from their newest")
+                note("the server's records are older than the last event; following from their newest");
             }
             None => {}
         }

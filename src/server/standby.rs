@@ -27,7 +27,13 @@ pub(super) struct Standby {
     /// That of the API first.
     listeners: Vec<ServerHandle>,
     /// What its API listener passes requests on with, in a cluster.
-    passing: Option<(Arc<PassThrough>, Arc<ActiveNodes>)>,
+    passing: Option<Passing>,
+}
+
+/// What an API listener passes requests on with.
+struct Passing {
+    through: Arc<PassThrough>,
+    nodes: Arc<ActiveNodes>,
 }
 
 /// What the listeners of a standby are made of.
@@ -60,7 +66,7 @@ impl Standby {
         });
         let sockets = bound.sockets.try_clone();
         let sockets = sockets.map_err(|error| CliError::failed(format!("the sockets cannot be shared: {error}")))?;
-        let pass_through = passing.as_ref().map(|(passing, _)| Arc::clone(passing));
+        let pass_through = passing.as_ref().map(|passing| Arc::clone(&passing.through));
         let state = Arc::new(listeners::StandbyRoutes { http, pass_through });
         let listeners = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), acceptor)?;
         Ok(Self { listeners, passing })
@@ -76,7 +82,7 @@ impl Standby {
     /// lose it. Returns what is left to be stopped.
     pub(super) async fn hand_over(self, keep_alive: Duration) -> Vec<ServerHandle> {
         let Self { mut listeners, passing } = self;
-        let Some((_, nodes)) = passing else {
+        let Some(Passing { nodes, .. }) = passing else {
             join_all(listeners.iter().map(|listener| listener.stop(true))).await;
             return Vec::new();
         };
@@ -93,23 +99,19 @@ impl Standby {
 
     /// Ends the listeners. Requests in flight are finished, websockets are not.
     pub(super) async fn stop(self) {
-        self.passing.iter().for_each(|(passing, _)| passing.stop());
+        self.passing.iter().for_each(|passing| passing.through.stop());
         join_all(self.listeners.iter().map(|listener| listener.stop(true))).await;
     }
 }
 
 /// Passes requests on to the active server, if this one is a node of a cluster.
-fn pass_through(
-    config: &Config,
-    metrics: &Metrics,
-    lease: &Lease,
-) -> Result<Option<(Arc<PassThrough>, Arc<ActiveNodes>)>, CliError> {
+fn pass_through(config: &Config, metrics: &Metrics, lease: &Lease) -> Result<Option<Passing>, CliError> {
     if config.cluster.url.is_none() {
         return Ok(None);
     }
     let nodes = ActiveNodes::new();
     nodes.follow(lease);
-    let passing = PassThrough::new(PassThroughOptions {
+    let through = PassThrough::new(PassThroughOptions {
         nodes: Arc::clone(&nodes),
         proxies: TrustedProxies(config.http.trusted_proxies.clone()),
         most_held: usize::try_from(config.http.max_requests).unwrap_or(usize::MAX),
@@ -117,5 +119,5 @@ fn pass_through(
         keep_alive: config.http.keep_alive,
         metrics: ClusterMetrics::new(metrics.registry())?,
     });
-    Ok(Some((passing, nodes)))
+    Ok(Some(Passing { through, nodes }))
 }

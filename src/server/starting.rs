@@ -2,7 +2,6 @@
 //!
 //! Between the two, a server that shares its database waits until it is the active one. Meanwhile it answers as a standby.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use conclave_actors::{EventRelay, Tree};
@@ -142,6 +141,7 @@ impl StartingServer {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "the order in which a server is built, read from top to bottom")]
     async fn build(self) -> Result<Server, CliError> {
         let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, .. } = self;
         let Self { admin_token, console, lease, epoch, standby, .. } = self;

@@ -11,8 +11,9 @@ use crate::{Document, documents, root};
 const SOURCES: [&str; 9] = ["src", "actors", "media", "egress", "rtc", "db", "outbound", "model", "tests"];
 /// The documents whose words with `_` are all names of tests.
 const NAME_TESTS: [&str; 2] = ["SECURITY.md", "docs/reliability.md"];
-/// The files that have all names of fields, codes and settings.
-const WORDS_OF_THE_API: [&str; 3] = ["docs/api.md", "tests/api/event_fields.rs", "config/conclave.toml"];
+/// The files that have all names of fields, codes, settings and roles of servers.
+const WORDS_OF_THE_API: [&str; 4] =
+    ["docs/api.md", "tests/api/event_fields.rs", "config/conclave.toml", "db/src/postgres/lease/nodes.rs"];
 /// Endings of the names of files.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".toml", ".sql", ".service"];
 

@@ -42,18 +42,18 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
 fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let readiness = Arc::new(Readiness::new(state));
     health::configure(config, state, &readiness);
-    docs::configure(config);
-    // Programs come before the console, whose many paths would be tried first.
+    // Programs come before the pages and the console, whose many paths would be tried first.
     let programs = guarded(state.admin.token.clone()).guard(fn_guard(is_of_a_program)).configure(|config| {
         debug::configure(config, state);
-        project_events::configure(config, state);
         metrics::configure(config, state);
-        step_down::configure(config, state);
         if let Some(plane) = &state.planes.sandbox {
             sandbox::configure(config, plane, &state.checks.bodies);
         }
+        project_events::configure(config, state);
+        step_down::configure(config, state);
     });
     config.service(programs);
+    docs::configure(config);
     console::configure(config, state, &readiness);
     config.service(guarded(state.admin.token.clone()));
 }
