@@ -209,7 +209,8 @@ impl Driver {
         let runs = matches!(self.machine.standing(), Standing::Standby { .. } | Standing::Active { .. });
         if let Some(session) = self.session.as_ref().filter(|_| runs) {
             session.limit_answers(self.timing.answer);
-            self.reporter.report(session, &self.own, steady::now());
+            let is_active = matches!(self.machine.standing(), Standing::Active { .. });
+            self.reporter.report(session, &self.own, is_active, steady::now());
         }
     }
 

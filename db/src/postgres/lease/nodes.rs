@@ -156,8 +156,8 @@ pub fn cluster_state(server: &PostgresServer) -> Result<Option<ClusterState>, St
 pub(super) struct Reporter {
     id: String,
     info: NodeInfo,
-    /// The keys that it has last reported.
-    reported: Option<KeyIds>,
+    /// The keys that it has last reported, and whether it was the active one then.
+    reported: Option<(KeyIds, bool)>,
     due: Duration,
     has_failed: bool,
     seen: watch::Sender<Option<ClusterState>>,
@@ -169,16 +169,17 @@ impl Reporter {
         Self { id: holder.0.to_string(), info, reported: None, due: Duration::ZERO, has_failed: false, seen }
     }
 
-    /// Reports the server if that is due, or if its keys have changed, and reads what the others report. A failure changes nothing
-    /// but what is shown.
-    pub(super) fn report(&mut self, session: &Session, keys: &KeyIds, now: Duration) {
-        if now < self.due && self.reported.as_ref() == Some(keys) {
+    /// Reports the server if that is due, or if its keys or its role have changed, and reads what the others report. A failure changes
+    /// nothing but what is shown.
+    pub(super) fn report(&mut self, session: &Session, keys: &KeyIds, is_active: bool, now: Duration) {
+        let is_told = self.reported.as_ref().is_some_and(|(told, was_active)| told == keys && *was_active == is_active);
+        if now < self.due && is_told {
             return;
         }
         self.due = now + REPORT_INTERVAL;
         match self.exchange(session, keys) {
             Ok(state) => {
-                self.reported = Some(keys.clone());
+                self.reported = Some((keys.clone(), is_active));
                 self.has_failed = false;
                 self.seen.send_replace(Some(state));
             }
