@@ -12,14 +12,14 @@
 //!
 //! A request is *reached* once the active node may have read a part of it. What was not reached is always sent again. What was reached
 //! and broke off is sent again only if that cannot make a change twice, and not for ever: a request that makes each node fail must not
-//! go through all of them.
+//! go through all of them. A node that has died breaks off each attempt until another is active, which counts once.
 
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-/// How often a request may break off before it is given up.
+/// At how many nodes in a row a request may break off before it is given up.
 const MOST_BREAKS: u32 = 3;
 /// Delay before a request is sent to the same node again. It is doubled each time.
 const FIRST_DELAY: Duration = Duration::from_millis(25);
@@ -53,7 +53,7 @@ pub enum Failure {
     NotTaken,
     /// The active node was lost while it had the request, which may have made its change.
     NodeLost,
-    /// The active node broke off each time that it had the request. Another try does no harm.
+    /// Each node that was active broke off when it had the request. Another try does no harm.
     BrokeOff,
 }
 
@@ -80,7 +80,10 @@ pub struct Passage {
     /// The epoch that it was sent to last, and when it may be sent there again; never if there is no time.
     last: Option<(i64, Option<Duration>)>,
     delay: Duration,
+    /// The nodes at which it broke off.
     breaks: u32,
+    /// The epoch in which it broke off last.
+    broken_in: Option<i64>,
     failure: Option<Failure>,
 }
 
@@ -88,7 +91,16 @@ impl Passage {
     /// A request that was just received. It is held for at most `longest_hold` while no node takes it.
     #[must_use]
     pub const fn new(repeat: Repeat, longest_hold: Duration) -> Self {
-        Self { repeat, longest_hold, held_since: None, last: None, delay: FIRST_DELAY, breaks: 0, failure: None }
+        Self {
+            repeat,
+            longest_hold,
+            held_since: None,
+            last: None,
+            delay: FIRST_DELAY,
+            breaks: 0,
+            broken_in: None,
+            failure: None,
+        }
     }
 
     /// Returns what is to be done while the node of this epoch is active and serves.
@@ -98,7 +110,7 @@ impl Passage {
         }
         let limit = self.held_since.map_or(now, |since| since) + self.longest_hold;
         if now >= limit {
-            return Step::GiveUp(Failure::NotTaken);
+            return Step::GiveUp(if self.breaks > 0 { Failure::BrokeOff } else { Failure::NotTaken });
         }
         match active {
             Some(epoch) if self.may_send_to(epoch, now) => {
@@ -126,8 +138,12 @@ impl Passage {
     /// Notes that the attempt has failed. `is_kept` tells whether all of the request is still there.
     pub fn failed(&mut self, now: Duration, outcome: Outcome, is_kept: bool) {
         if outcome == Outcome::Broken {
-            self.breaks += 1;
-            self.held_since = None;
+            let epoch = self.last.map(|(epoch, _)| epoch);
+            if self.broken_in != epoch {
+                self.broken_in = epoch;
+                self.breaks += 1;
+                self.held_since = None;
+            }
             self.failure = match self.repeat {
                 Repeat::UnlessReached => Some(Failure::NodeLost),
                 Repeat::Always if self.breaks == MOST_BREAKS || !is_kept => Some(Failure::BrokeOff),

@@ -135,8 +135,11 @@ impl StartingServer {
 
     /// Ends a server that has not started.
     pub async fn stop(self) {
-        self.standby.stop().await;
-        if let Some((lease, _)) = self.lease {
+        let Self { bound, standby, lease, .. } = self;
+        // Connections are refused from now on, since nobody would accept them.
+        drop(bound);
+        standby.stop().await;
+        if let Some((lease, _)) = lease {
             lease.release().await;
         }
     }

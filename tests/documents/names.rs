@@ -11,9 +11,14 @@ use crate::{Document, documents, root};
 const SOURCES: [&str; 9] = ["src", "actors", "media", "egress", "rtc", "db", "outbound", "model", "tests"];
 /// The documents whose words with `_` are all names of tests.
 const NAME_TESTS: [&str; 2] = ["SECURITY.md", "docs/reliability.md"];
-/// The files that have all names of fields, codes, settings and roles of servers.
-const WORDS_OF_THE_API: [&str; 4] =
-    ["docs/api.md", "tests/api/event_fields.rs", "config/conclave.toml", "db/src/postgres/lease/nodes.rs"];
+/// The files that have all names of fields, codes, settings, roles of servers and metrics of their lease.
+const WORDS_OF_THE_API: [&str; 5] = [
+    "docs/api.md",
+    "tests/api/event_fields.rs",
+    "config/conclave.toml",
+    "db/src/postgres/lease/nodes.rs",
+    "src/http/lease.rs",
+];
 /// Endings of the names of files.
 const ENDINGS: [&str; 5] = [".rs", ".md", ".toml", ".sql", ".service"];
 

@@ -63,13 +63,32 @@ fn a_change_that_may_have_happened_is_not_sent_again() {
 }
 
 #[test]
-fn a_request_that_breaks_off_three_times_is_given_up() {
+fn a_request_that_breaks_off_at_three_nodes_is_given_up() {
     let mut poison = passage(Repeat::Always);
     for epoch in 1..=3 {
         assert_eq!(poison.step(at(0), Some(epoch)), Step::Send);
         poison.failed(at(0), Outcome::Broken, true);
     }
     assert_eq!(poison.step(at(0), Some(4)), Step::GiveUp(Failure::BrokeOff));
+}
+
+#[test]
+fn a_node_that_breaks_off_each_attempt_is_tried_until_another_is_active_or_the_hold_ends() {
+    for successor in [Some(2), None] {
+        let mut sent = passage(Repeat::Always);
+        let mut now = at(0);
+        while now < at(9_000) {
+            match sent.step(now, Some(1)) {
+                Step::Send => sent.failed(now, Outcome::Broken, true),
+                Step::WaitUntil(until) => now = until,
+                Step::GiveUp(failure) => panic!("given up after {now:?}: {failure:?}"),
+            }
+        }
+        match successor {
+            Some(_) => assert_eq!(sent.step(now, successor), Step::Send),
+            None => assert_eq!(sent.step(at(10_000), successor), Step::GiveUp(Failure::BrokeOff)),
+        }
+    }
 }
 
 #[test]
@@ -106,13 +125,23 @@ struct Run {
     active: Option<i64>,
     /// Since when it waits, without regard to attempts that did not reach a node.
     waits_since: Option<Duration>,
+    /// The epoch of the node that it was sent to last.
+    sent_to: Option<i64>,
+    /// The nodes at which it broke off, and the epoch of the last one.
     breaks: u32,
+    broken_in: Option<i64>,
 }
 
 impl Run {
     fn new(repeat: Repeat) -> Self {
         let (now, active) = (Duration::ZERO, None);
-        Self { passage: passage(repeat), now, active, waits_since: None, breaks: 0 }
+        let passage = passage(repeat);
+        Self { passage, now, active, waits_since: None, sent_to: None, breaks: 0, broken_in: None }
+    }
+
+    /// Whether it has waited for as long as it is held.
+    fn has_waited(&self) -> bool {
+        self.waits_since.is_some_and(|since| self.now >= since + HOLD)
     }
 
     /// Makes one step, and checks what every step has to keep. Returns whether it is with a node, and why it was given up.
@@ -120,6 +149,7 @@ impl Run {
         match self.passage.step(self.now, self.active) {
             Step::Send => {
                 assert!(self.active.is_some(), "nothing is sent while no node is active");
+                self.sent_to = self.active;
                 (true, None)
             }
             Step::WaitUntil(until) => {
@@ -147,12 +177,13 @@ proptest! {
                 Event::Passes(millis) => run.now += at(millis),
                 Event::Ends(outcome) if is_sent => {
                     is_sent = false;
-                    run.breaks += u32::from(outcome == Outcome::Broken);
                     run.passage.failed(run.now, outcome, true);
-                    run.waits_since = match outcome {
-                        Outcome::Broken => Some(run.now),
-                        _ => run.waits_since.or(Some(run.now)),
-                    };
+                    let breaks_anew = outcome == Outcome::Broken && run.broken_in != run.sent_to;
+                    if breaks_anew {
+                        run.breaks += 1;
+                        run.broken_in = run.sent_to;
+                    }
+                    run.waits_since = if breaks_anew { Some(run.now) } else { run.waits_since.or(Some(run.now)) };
                 }
                 Event::Ends(_) => {}
             }
@@ -165,8 +196,8 @@ proptest! {
             match failure {
                 None => prop_assert!(run.breaks < most_breaks),
                 Some(Failure::NodeLost) => prop_assert!(!repeats && run.breaks == 1),
-                Some(Failure::BrokeOff) => prop_assert!(repeats && run.breaks == MOST_BREAKS),
-                Some(Failure::NotTaken) => prop_assert!(run.waits_since.is_some_and(|since| run.now >= since + HOLD)),
+                Some(Failure::BrokeOff) => prop_assert!(repeats && (run.breaks == MOST_BREAKS || run.has_waited())),
+                Some(Failure::NotTaken) => prop_assert!(run.breaks == 0 && run.has_waited()),
             }
             if failure.is_some() {
                 break;
