@@ -16,7 +16,7 @@ const LAST_CHANGE: &str = "SELECT max(at) FROM (
     UNION ALL SELECT max(created_at) FROM rooms
     UNION ALL SELECT max(created_at) FROM projects
     UNION ALL SELECT max(created_at) FROM api_keys
-    UNION ALL SELECT max(coalesce(left_at, joined_at)) FROM sessions) AS changes";
+    UNION ALL SELECT max(joined_at) FROM sessions UNION ALL SELECT max(left_at) FROM sessions) AS changes";
 
 /// What a file of records contains. It is not damaged, and no row refers to one that is not there.
 #[derive(Debug, Clone, PartialEq, Eq)]

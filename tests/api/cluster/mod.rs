@@ -112,7 +112,10 @@ impl Standby {
     #[allow(clippy::cast_possible_truncation, reason = "a small count")]
     fn metric(&self, name: &str, result: &str) -> i64 {
         let families = self.registry.gather();
-        let metrics = families.iter().filter(|family| family.name() == name).flat_map(|family| family.get_metric());
+        let metrics = families
+            .iter()
+            .filter(|family| family.name() == name)
+            .flat_map(prometheus::proto::MetricFamily::get_metric);
         let of_result = metrics.filter(|metric| metric.get_label().iter().all(|label| label.value() == result));
         of_result.map(|metric| (metric.get_counter().get_value() + metric.get_gauge().get_value()) as i64).sum()
     }

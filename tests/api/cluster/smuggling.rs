@@ -62,12 +62,10 @@ fn what_follows_a_body_is_a_request_of_its_own() {
 
 #[test]
 fn a_body_in_chunks_arrives_as_one_request() {
-    let (standby, mut chunks) = (Standby::start(), String::new());
+    let standby = Standby::start();
     let node = super::streams::RawNode::start(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     standby.active(1, node.address);
-    for chunk in ["{\"name\":", "\"a\"}"] {
-        chunks += &format!("{:x};ext=1\r\n{chunk}\r\n", chunk.len());
-    }
+    let chunks = ["{\"name\":", "\"a\"}"].map(|chunk| format!("{:x};ext=1\r\n{chunk}\r\n", chunk.len())).concat();
     let head = "POST /v1/rooms HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let answer = exchange_raw(standby.address, format!("{head}{chunks}0\r\n\r\n").as_bytes());
     assert!(answer.ends_with("ok"), "{answer}");
