@@ -54,9 +54,9 @@ fn open_counted(location: Location, dir: &Path, metrics: &Registry) -> Store {
 }
 
 /// Waits until a transaction waits for the lock of keys.
-fn wait_for_waiter(database: &Database<'_>) {
+async fn wait_for_waiter(database: &Database<'_>) {
     while database.run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") != "1" {
-        thread::yield_now();
+        tokio::task::yield_now().await;
     }
 }
 
@@ -134,7 +134,7 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     let mut sealing = database.session();
     sealing.run(SEALING);
     let (rotation, ()) = tokio::join!(store.rotate_shared_key(), async {
-        wait_for_waiter(&database);
+        wait_for_waiter(&database).await;
         sealing.run("COMMIT");
     });
     let old = rotation.unwrap().old_key_id;
@@ -144,7 +144,7 @@ async fn a_rotation_and_transactions_that_seal_wait_for_each_other() {
     rotating.run(ROTATION);
     let create = store.create_webhook_endpoint(project, "https://a.example".into(), Secret::new("s"), None);
     let (created, ()) = tokio::join!(create, async {
-        wait_for_waiter(&database);
+        wait_for_waiter(&database).await;
         rotating.run(&format!("UPDATE leadership SET encryption_key_id = '{old}'"));
         rotating.run("COMMIT");
     });
