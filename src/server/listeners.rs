@@ -110,6 +110,11 @@ pub const STANDBY: Routes<StandbyRoutes> = Routes {
     redirect: |config, state| standby::configure_redirect(config, &state.http),
 };
 
+/// The error of sockets that cannot be cloned.
+pub fn not_shared(error: io::Error) -> CliError {
+    CliError::failed(format!("the sockets cannot be shared: {error}"))
+}
+
 /// What a standby answers with.
 pub struct StandbyRoutes {
     /// What it says of itself.

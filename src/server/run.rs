@@ -84,7 +84,8 @@ fn announce(server: &Server, mode: Mode, data: &Path) {
     }
 }
 
-/// Prints the ready line. Nothing else is printed on stdout; a server that becomes active again prints another one. A closed stdout is not an error.
+/// Prints the ready line. Nothing else is printed on stdout; a server that becomes active again prints another one. A closed stdout is
+/// not an error.
 fn print_ready_line(server: &Server) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());

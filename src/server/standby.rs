@@ -64,12 +64,18 @@ impl Standby {
             passes_on: passing.is_some(),
             port: bound.api.port(),
         });
-        let sockets = bound.sockets.try_clone();
-        let sockets = sockets.map_err(|error| CliError::failed(format!("the sockets cannot be shared: {error}")))?;
+        let sockets = bound.sockets.try_clone().map_err(listeners::not_shared)?;
         let pass_through = passing.as_ref().map(|passing| Arc::clone(&passing.through));
         let state = Arc::new(listeners::StandbyRoutes { http, pass_through });
         let listeners = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), acceptor)?;
         Ok(Self { listeners, passing })
+    }
+
+    /// Ends the listeners of a server that has become the active one and passes nothing on. Connections wait for its own.
+    pub(super) async fn make_way(&mut self) {
+        if self.passing.is_none() {
+            join_all(self.listeners.drain(..).map(|listener| listener.stop(true))).await;
+        }
     }
 
     /// Accepts no more connections. Those that come wait for the listeners of the active server.
@@ -77,15 +83,12 @@ impl Standby {
         join_all(self.listeners.iter().map(ServerHandle::pause)).await;
     }
 
-    /// Ends the listeners, now that those of the active server serve. What that of the API holds goes to them. It goes on until its
+    /// Ends what has not made way, now that the listeners of the active server serve. What that of the API holds goes to them. It goes on until its
     /// connections have come to an end: each is closed after its next response, and one that is closed while a request arrives would
     /// lose it. Returns what is left to be stopped.
     pub(super) async fn hand_over(self, keep_alive: Duration) -> Vec<ServerHandle> {
         let Self { mut listeners, passing } = self;
-        let Some(Passing { nodes, .. }) = passing else {
-            join_all(listeners.iter().map(|listener| listener.stop(true))).await;
-            return Vec::new();
-        };
+        let Some(Passing { nodes, .. }) = passing else { return Vec::new() };
         let others = listeners.split_off(1);
         join_all(others.iter().map(|listener| listener.stop(true))).await;
         nodes.serve_this();

@@ -55,8 +55,8 @@ pub struct StartingServer {
 }
 
 impl StartingServer {
-    /// Loads the settings' files and binds the sockets, or takes those that this process has kept when it stepped down. Must be called inside
-    /// [`run_in_system`](crate::runtime::run_in_system).
+    /// Loads the settings' files and binds the sockets, or takes those that this process has kept when it stepped down. Must be called
+    /// inside [`run_in_system`](crate::runtime::run_in_system).
     ///
     /// # Errors
     /// A setting, a file or an address cannot be used, or another server uses the data directory.
@@ -117,6 +117,7 @@ impl StartingServer {
         waiting.abort();
         self.epoch = Some(epoch.ok_or_else(|| CliError::failed("the lease of the database has been given up"))?);
         log::info!(epoch = epoch; "this server is the active one");
+        self.standby.make_way().await;
         Ok(())
     }
 
@@ -157,7 +158,7 @@ impl StartingServer {
         let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = plane::client_url(&config, &urls);
-        let kept = lease.as_ref().map(|_| bound.try_clone()).transpose().map_err(not_shared)?;
+        let kept = lease.as_ref().map(|_| bound.try_clone()).transpose().map_err(listeners::not_shared)?;
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
         let (lease, view) = lease.unzip();
@@ -265,10 +266,6 @@ impl StartingServer {
             lock,
         })
     }
-}
-
-fn not_shared(error: std::io::Error) -> CliError {
-    CliError::failed(format!("the sockets cannot be shared: {error}"))
 }
 
 /// Starts to wait for the lease of the database, if servers share one.
