@@ -1,6 +1,8 @@
 //! Requests of commands to the admin listener of a running server, on this machine or elsewhere.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use conclave_model::{ProjectId, Secret};
@@ -8,11 +10,11 @@ use conclave_outbound::http::Method;
 use conclave_outbound::resolver::parse_url;
 use serde_json::Value;
 
-use super::json_client::{CallError, JsonClient};
+use super::json_client::{CallError, JsonClient, TIMEOUT};
 use super::projects::parse_project_id;
 use crate::config::Config;
 use crate::error::CliError;
-use crate::server::ServerAddresses;
+use crate::server::{ServerAddresses, admin_url};
 
 /// The server and the project that a command is about.
 #[derive(Debug, Args)]
@@ -49,7 +51,13 @@ impl AdminClient {
             None => Place::DataDir(data.to_owned()),
         };
         let project = args.project.as_deref().map(parse_project_id).transpose()?;
-        Ok(Self { client: JsonClient::new(), place, token: config.admin.token.clone(), project })
+        Ok(Self { client: JsonClient::new(TIMEOUT), place, token: config.admin.token.clone(), project })
+    }
+
+    /// Returns a client of the listener at an address of this machine. `timeout` is the deadline of each request.
+    pub(super) fn at(address: SocketAddr, config: &Config, timeout: Duration) -> Self {
+        let (client, place) = (JsonClient::new(timeout), Place::Url(admin_url(address)));
+        Self { client, place, token: config.admin.token.clone(), project: None }
     }
 
     /// Returns the project that was named, or that of the development server.

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::error::CliError;
 
-/// The deadline of a request, longer than a request for events waits.
-const TIMEOUT: Duration = Duration::from_secs(40);
+/// The usual deadline of a request, longer than a request for events waits.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(40);
 /// Bytes of a response: a page of events with the longest names.
 const MAX_BODY: u64 = 4 * 1_024 * 1_024;
 
@@ -49,8 +49,9 @@ impl From<CallError> for CliError {
 pub(super) struct JsonClient(Client);
 
 impl JsonClient {
-    pub(super) fn new() -> Self {
-        Self(Client::new(config().timeout_global(Some(TIMEOUT)).build(), MAX_BODY))
+    /// `timeout` is the deadline of each request.
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self(Client::new(config().timeout_global(Some(timeout)).build(), MAX_BODY))
     }
 
     /// Sends a request, with a bearer token if there is one, and returns the JSON of the response; null for an empty one.
@@ -80,8 +81,9 @@ impl JsonClient {
     }
 }
 
-/// The message of an error of the API, or a general one for what another program has answered.
+/// The message of an error of the API, the reason of a refused step-down, or a general message for what another program has answered.
 fn message(body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
-    parsed["error"]["message"].as_str().unwrap_or("the server refused the request").to_owned()
+    let message = parsed["error"]["message"].as_str().or_else(|| parsed["reason"].as_str());
+    message.unwrap_or("the server refused the request").to_owned()
 }

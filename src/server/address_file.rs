@@ -24,8 +24,7 @@ pub struct ServerAddresses {
 
 impl ServerAddresses {
     pub(super) fn new(api: &str, admin: SocketAddr, project_id: Option<&ProjectId>) -> Self {
-        let admin = SocketAddr::new(reachable(admin.ip()), admin.port());
-        Self { api: api.to_owned(), admin: format!("http://{admin}"), project_id: project_id.cloned() }
+        Self { api: api.to_owned(), admin: admin_url(admin), project_id: project_id.cloned() }
     }
 
     /// Reads the addresses of the server that uses a data directory; `None` if no server has written them.
@@ -41,13 +40,14 @@ impl ServerAddresses {
     }
 }
 
-/// The address to connect to for a listener at `address`.
-fn reachable(address: IpAddr) -> IpAddr {
-    match address {
+/// Returns the URL at which this machine reaches an admin listener at `address`.
+pub(crate) fn admin_url(address: SocketAddr) -> String {
+    let reachable = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-        address => address,
-    }
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(reachable, address.port()))
 }
 
 fn path(data: &Path) -> PathBuf {

@@ -41,6 +41,7 @@ use crate::error::CliError;
 use crate::http::passed_on::PassedOnGate;
 use address_file::AddressFile;
 pub use address_file::ServerAddresses;
+pub(crate) use address_file::admin_url;
 pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 pub(crate) use egress::dialler;

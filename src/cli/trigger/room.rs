@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::admin_client::AdminClient;
 use crate::cli::follower::{FollowedEvent, Follower};
-use crate::cli::json_client::{CallError, JsonClient};
+use crate::cli::json_client::{CallError, JsonClient, TIMEOUT};
 use crate::error::CliError;
 
 /// The template of the rooms, which is created once.
@@ -38,7 +38,7 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(url: String, key: Secret) -> Self {
-        Self { client: JsonClient::new(), url, key }
+        Self { client: JsonClient::new(TIMEOUT), url, key }
     }
 
     fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
