@@ -1,7 +1,6 @@
 //! The data directory: its creation, its lock files and the database in it.
 
-use std::fs::{DirBuilder, File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use conclave_db::{CommitHook, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault, private_file};
@@ -46,8 +45,8 @@ pub fn database_path(data: &Path) -> PathBuf {
 /// # Errors
 /// The directory cannot be created.
 pub fn create(data: &Path) -> Result<(), CliError> {
-    let created = DirBuilder::new().recursive(true).mode(0o700).create(data);
-    created.map_err(|error| CliError::data_dir(data, format!("cannot be created: {error}")))
+    private_file::create_directory(data)
+        .map_err(|error| CliError::data_dir(data, format!("cannot be created: {error}")))
 }
 
 /// A lock on the data directory, until it is dropped or the process ends.

@@ -1,12 +1,20 @@
 //! Files with mode 0600, such as key files: atomic creation and replacement, and reading that refuses a file which others
-//! may read.
+//! may read. And the directories for them.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
+
+/// Creates a directory with mode 0700, and those above it, if it does not exist.
+///
+/// # Errors
+/// It cannot be created.
+pub fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
 
 /// Creates a file with mode 0600. An existing file is left unchanged, also one that another process creates meanwhile.
 /// Nobody can observe a partly written file, and after the return the file survives a power failure.
@@ -67,11 +75,12 @@ fn write_draft(path: &Path, text: &str) -> io::Result<NamedTempFile> {
 }
 
 /// Without this, a power failure could undo the rename after records that depend on it are on disk.
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory(path))?.sync_all()
 }
 
-fn directory(path: &Path) -> &Path {
+/// The directory of a file.
+pub(crate) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -1,10 +1,9 @@
 //! The directory of the copies, and their names.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use conclave_db::DRAFT_SUFFIX;
+use conclave_db::{DRAFT_SUFFIX, private_file};
 use conclave_model::Timestamp;
 
 const PREFIX: &str = "conclave-";
@@ -50,8 +49,7 @@ impl BackupDirectory {
     /// # Errors
     /// It cannot be created.
     pub fn create(&self) -> Result<(), String> {
-        let created = DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
-        created.map_err(|error| format!("{}: {error}", self.0.display()))
+        private_file::create_directory(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))
     }
 
     /// Returns the copies, oldest first; none if the directory cannot be read.

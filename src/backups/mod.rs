@@ -57,10 +57,15 @@ pub enum Freshness {
 }
 
 impl Backups {
-    /// Spawns the tasks that copy, and that warn of an old copy. They run until the runtime ends. `None` without `backup.directory`.
-    pub fn spawn(config: &BackupConfig, store: &Store, clock: &Clock, metrics: BackupMetrics) -> Option<Self> {
-        let BackupConfig { directory, every, keep } = config;
-        let directory = BackupDirectory::new(directory.clone()?);
+    /// Spawns the tasks that copy to a directory, and that warn of an old copy. They run until the runtime ends.
+    pub fn spawn(
+        directory: BackupDirectory,
+        config: &BackupConfig,
+        store: &Store,
+        clock: &Clock,
+        metrics: BackupMetrics,
+    ) -> Self {
+        let BackupConfig { every, keep, .. } = config;
         let now = clock.now();
         directory.remove_drafts();
         // One from the future was made before the clock was corrected.
@@ -79,7 +84,7 @@ impl Backups {
         let first = last_good.map_or(now, |at| at.after(*every));
         tokio::spawn(backups.clone().make_copies(first));
         tokio::spawn(backups.clone().warn_of_old());
-        Some(backups)
+        backups
     }
 
     /// Returns where the copies are.
@@ -94,8 +99,7 @@ impl Backups {
 
     /// When the last good copy is old, unless there is a newer one by then.
     fn old_at(&self) -> Timestamp {
-        let since = self.0.state.lock().last_good.unwrap_or(self.0.started);
-        since.after(2 * self.0.every)
+        old_at(self.0.state.lock().last_good.unwrap_or(self.0.started), self.0.every)
     }
 
     async fn make_copies(self, first: Timestamp) {
@@ -148,6 +152,11 @@ impl Backups {
             }
         }
     }
+}
+
+/// When a copy is old: two more should have been made since.
+pub fn old_at(copied: Timestamp, every: Duration) -> Timestamp {
+    copied.after(2 * every)
 }
 
 /// A copy whose secrets cannot be decrypted is still the best one that there can be.

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::output::{OutputFormat, print, print_json};
 use super::store::unregistered_metrics;
 use super::table;
-use crate::backups::BackupDirectory;
+use crate::backups::{BackupDirectory, old_at};
 use crate::config::{
     AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind, Plans, RtcConfig,
     SettingOrigins,
@@ -256,7 +256,7 @@ fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
         return Verdict::Ok(format!("no copy yet in {shown}, a server makes the first at its start"));
     };
     let summary = format!("last copy at {}, in {shown}", last.at);
-    if Clock::system().now().since(last.at) > 2 * every {
+    if old_at(last.at, every) <= Clock::system().now() {
         return Verdict::Warning(format!("{summary}: it is old"));
     }
     Verdict::Ok(summary)

@@ -16,7 +16,7 @@ use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 
 use super::dev::DevAccess;
-use crate::backups::Backups;
+use crate::backups::{BackupDirectory, Backups};
 use crate::billing::BillingClient;
 use crate::config::{Config, Mode, Origin};
 use crate::data_dir;
@@ -148,10 +148,8 @@ pub(super) fn backups(
     clock: &Clock,
     metrics: &Metrics,
 ) -> Result<Option<Backups>, CliError> {
-    if config.backup.directory.is_none() {
-        return Ok(None);
-    }
-    Ok(Backups::spawn(&config.backup, store, clock, metrics.backups()?))
+    let Some(directory) = config.backup.directory.clone().map(BackupDirectory::new) else { return Ok(None) };
+    Ok(Some(Backups::spawn(directory, &config.backup, store, clock, metrics.backups()?)))
 }
 
 /// Returns the browser origins that may call the API.

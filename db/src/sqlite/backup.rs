@@ -1,6 +1,5 @@
 //! Copies of a file that are checked before they have their name.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::export::migrated_copy;
 use super::{health, migrate};
 use crate::error::StoreError;
+use crate::private_file::{directory, sync_directory};
 use crate::sql::Sql;
 
 /// How the names of copies that are not complete end.
@@ -27,16 +27,15 @@ pub(crate) fn copy_checked<T>(
     if to.symlink_metadata().is_ok() {
         return Err(failed(io::ErrorKind::AlreadyExists.into()));
     }
-    let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     // Its mode is 0600, since it holds the secrets of the original, and it is deleted unless it is kept.
-    let draft = tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(DRAFT_SUFFIX).tempfile_in(directory);
+    let draft = tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(DRAFT_SUFFIX).tempfile_in(directory(to));
     let draft = draft.map_err(failed)?;
     health::copy(&open_to_read(from)?, draft.path(), goes_on)?;
     let checked = check(draft.path())?;
     draft.persist_noclobber(to).map_err(|error| failed(error.error))?;
     // Without this, a power failure could undo the renaming.
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+    sync_directory(to).map_err(failed)?;
     Ok(checked)
 }
 

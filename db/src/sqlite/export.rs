@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::file::open_for_writing;
 use super::{health, migrate};
 use crate::error::StoreError;
+use crate::private_file::directory;
 use crate::sql::Sql;
 use crate::store_options::OlderSchema;
 use crate::tables::Cell;
@@ -110,7 +111,7 @@ impl<F: FnMut(&mut [Vec<Cell>]) -> Result<(), StoreError>> Batch<F> {
 
 /// Copies a file into a new folder beside it, which nobody else can read, and migrates the copy.
 pub(super) fn migrated_copy(connection: &Connection, file: &Path) -> Result<(Connection, TempDir), StoreError> {
-    let beside = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = directory(file);
     let folder = tempfile::Builder::new().prefix(".conclave-import-").tempdir_in(beside);
     let folder = folder.map_err(|error| StoreError::Unavailable(format!("{}: {error}", beside.display())))?;
     let path = folder.path().join("copy.db");

@@ -9,9 +9,7 @@
 //! Each CA has a folder, so that a certificate of a CA for tests is never served in the place of a real one. The key and its
 //! certificate are in one file, so that they always fit.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use conclave_db::private_file;
@@ -152,11 +150,7 @@ impl Storage {
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
-            .map_err(|error| named(&self.folder, error))?;
+        private_file::create_directory(&self.folder).map_err(|error| named(&self.folder, error))?;
         private_file::write(path, text).map_err(|error| named(path, error))
     }
 }
