@@ -28,7 +28,7 @@ pub(crate) use import::Import;
 use lanes::Lane;
 pub(crate) use readers::Readers;
 
-/// The longest time that a statement of a write or of a point read takes.
+/// The longest time that a statement of a write, of a point read or of a command takes.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 
 /// Connects, creates or migrates the schema if it may be, and starts the threads.

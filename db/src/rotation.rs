@@ -1,5 +1,5 @@
-//! Rotating the encryption key of a file of records: a new key seals from now on, everything that the old key sealed is sealed again, and the old key is
-//! deleted.
+//! Rotating the encryption key of a file of records: a new key seals from now on, everything that the old key sealed is sealed again,
+//! and the old key is deleted.
 //!
 //! ```text
 //!  key file   old ──▶ new, old ───────────────────────────────▶ new
@@ -185,8 +185,8 @@ pub(crate) fn count_sealed(sql: Sql<'_>, vault: &Vault) -> Result<SecretCount, S
 }
 
 impl Store {
-    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once: each would drop the key of
-    /// the other.
+    /// Rotates the encryption key of a deployment with its records in a file. The caller ensures that no two rotations run at once:
+    /// each would drop the key of the other.
     ///
     /// # Errors
     /// Fails for a deployment without a key, a key file that cannot be replaced, or records that cannot be written.

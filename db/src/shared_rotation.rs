@@ -14,16 +14,13 @@
 //! 3. The old key is deleted. What a step that was stopped has left is sealed again first.
 
 use crate::error::StoreError;
-use crate::postgres::lease::{ClusterState, read_cluster};
+use crate::postgres::lease::{ATTEMPTS_AT_ROW, ClusterState, read_cluster};
 use crate::rotation::RotationError;
 use crate::rotation_lock;
 use crate::sql::Sql;
 use crate::store::Store;
 use crate::vault::Vault;
 use crate::writer::Queue;
-
-/// How often it is tried to name the new key: transactions of a busy server hold the row, and a try takes two seconds.
-const NOTE_ATTEMPTS: u32 = 15;
 
 /// A step of a rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +106,7 @@ impl Store {
 
     /// Lets the new key seal from now on.
     async fn note_key(&self, old: &str, new: &str) -> Result<(), RotationError> {
-        let mut attempts = 1..NOTE_ATTEMPTS;
+        let mut attempts = 1..ATTEMPTS_AT_ROW;
         loop {
             let (old, new) = (old.to_owned(), new.to_owned());
             match self.write(Queue::SERVER, move |tx| rotation_lock::note(tx.sql, &old, &new)).await {

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use super::STATEMENT_LIMIT;
 use super::migrate::check_server;
 use crate::error::StoreError;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 
-/// The longest time that a statement takes.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 /// How often the round trip is measured; the shortest counts.
 const ROUND_TRIPS: usize = 5;
 /// The sessions that hold a transaction open while it is looked whether others get another process of the server.

@@ -206,10 +206,13 @@ impl Driver {
 
     /// Tells the others of this server, as long as it runs.
     fn report(&mut self) {
-        let runs = matches!(self.machine.standing(), Standing::Standby { .. } | Standing::Active { .. });
-        if let Some(session) = self.session.as_ref().filter(|_| runs) {
+        let is_active = match self.machine.standing() {
+            Standing::Active { .. } => true,
+            Standing::Standby { .. } => false,
+            Standing::Released | Standing::Lost { .. } => return,
+        };
+        if let Some(session) = &self.session {
             session.limit_answers(self.timing.answer);
-            let is_active = matches!(self.machine.standing(), Standing::Active { .. });
             self.reporter.report(session, &self.own, is_active, steady::now());
         }
     }

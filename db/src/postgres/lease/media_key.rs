@@ -1,18 +1,12 @@
 //! A deliberate change of the media plane's key, which signs room tokens.
 
-use std::time::Duration;
-
 use super::nodes::{ClusterState, read};
 use super::requests;
 use crate::error::StoreError;
+use crate::postgres::STATEMENT_LIMIT;
 use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::values::args;
-
-/// The longest time that a statement takes.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
-/// How often it is tried: transactions of a busy server hold the row, and a try takes two seconds.
-const ATTEMPTS: u32 = 15;
 
 const REQUIRE: &str = "UPDATE leadership SET media_key_id = ?1 WHERE id = 1";
 
@@ -27,7 +21,7 @@ pub fn require_media_key(server: &PostgresServer, id: &str) -> Result<Option<Clu
     if !requests::has_tables(&session)? {
         return Ok(None);
     }
-    let mut attempts = 1..ATTEMPTS;
+    let mut attempts = 1..requests::ATTEMPTS_AT_ROW;
     loop {
         match Sql::Postgres(&session).change(REQUIRE, args![id]) {
             Err(StoreError::Unavailable(_)) if attempts.next().is_some() && !session.is_broken() => {}

@@ -27,5 +27,6 @@ pub use machine::{Obstacle, Standing};
 pub use media_key::require_media_key;
 pub(crate) use nodes::read as read_cluster;
 pub use nodes::{ClusterState, Node, NodeInfo, Role, cluster_state};
+pub(crate) use requests::ATTEMPTS_AT_ROW;
 pub use row::ActiveServer;
 pub use timing::LeaseTiming;

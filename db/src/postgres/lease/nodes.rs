@@ -10,13 +10,11 @@ use super::machine::{Obstacle, Standing};
 use super::requests;
 use super::row::Holder;
 use crate::error::StoreError;
-use crate::postgres::migrate;
+use crate::postgres::{STATEMENT_LIMIT, migrate};
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::{Row, Sql, no_row};
 use crate::values::args;
 
-/// The longest time that a statement of a command takes.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 /// Interval at which a server says what it is.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 /// Milliseconds after which a server that has said nothing has gone.

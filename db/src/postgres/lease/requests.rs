@@ -11,7 +11,11 @@ use crate::sql::Sql;
 use crate::sql::postgres::{CommitError, Session};
 use crate::values::args;
 
-const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL AND to_regclass('nodes') IS NOT NULL";
+/// How often a command tries to change the row of the lease: transactions of a busy server hold it, and a try takes two seconds.
+pub(crate) const ATTEMPTS_AT_ROW: u32 = 15;
+
+const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL
+     AND to_regclass('nodes') IS NOT NULL";
 const READ: &str =
     "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id FROM leadership l, beats b
      WHERE l.id = 1 AND b.id = 1";
