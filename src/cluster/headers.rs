@@ -4,6 +4,7 @@ use actix_web::HttpRequest;
 use actix_web::http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::client_address::TrustedProxies;
+use crate::http::frame::credential::ROOM_TOKEN;
 use crate::http::passed_on::{NOT_ACTIVE, PASSED_ON};
 
 /// Headers that belong to one connection (RFC 9110, 7.6.1), and the framing of a body, which is written anew. This node has answered an
@@ -24,7 +25,7 @@ const OF_PROXIES: [&str; 2] = ["forwarded", "x-real-ip"];
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const OF_PROXIES_PREFIX: &str = "x-forwarded-";
 /// What a client must not remove by naming it in `Connection`: without it, the request would mean something else.
-const NEVER_OF_CONNECTION: [&str; 3] = ["authorization", "host", "x-svc-room-token"];
+const NEVER_OF_CONNECTION: [&str; 3] = ["authorization", "host", ROOM_TOKEN];
 
 /// Returns the headers of a request that are sent to the active node.
 pub(super) fn of_request(request: &HttpRequest, proxies: &TrustedProxies) -> HeaderMap {

@@ -108,7 +108,7 @@ impl Passage {
         if let Some(failure) = self.failure {
             return Step::GiveUp(failure);
         }
-        let limit = self.held_since.map_or(now, |since| since) + self.longest_hold;
+        let limit = self.held_since.unwrap_or(now) + self.longest_hold;
         if now >= limit {
             return Step::GiveUp(if self.breaks > 0 { Failure::BrokeOff } else { Failure::NotTaken });
         }

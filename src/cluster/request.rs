@@ -10,10 +10,9 @@ use super::headers;
 use super::passage::Repeat;
 use crate::http::client_address::TrustedProxies;
 use crate::http::client_stream::opens_websocket;
+use crate::http::frame::idempotency::KEY;
 use crate::http::resource::no_such_route;
 use crate::http::v1;
-
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// The head of a request.
 pub(super) struct Head {
@@ -70,7 +69,7 @@ fn refused(message: &'static str) -> Problem {
 /// Whether a request may be sent again after it has reached a node: it reads, or its operation takes the idempotency key that it has.
 fn repeat(method: &Method, path: &str, headers: &HeaderMap) -> Repeat {
     let is_safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let has_key = || headers.contains_key(IDEMPOTENCY_KEY) && takes_key(method, path);
+    let has_key = || headers.contains_key(KEY) && takes_key(method, path);
     if is_safe || has_key() { Repeat::Always } else { Repeat::UnlessReached }
 }
 
@@ -103,7 +102,7 @@ mod tests {
     fn repeated(method: &str, path: &str, key: Option<&'static str>) -> Repeat {
         let mut headers = HeaderMap::new();
         key.iter().for_each(|key| {
-            headers.insert(HeaderName::from_static(IDEMPOTENCY_KEY), HeaderValue::from_static(key));
+            headers.insert(HeaderName::from_static(KEY), HeaderValue::from_static(key));
         });
         repeat(&Method::from_bytes(method.as_bytes()).unwrap(), path, &headers)
     }

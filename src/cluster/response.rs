@@ -35,17 +35,25 @@ pub(super) struct Received {
 /// # Errors
 /// The node broke off.
 pub(super) async fn receive(head: &ResponseHead, incoming: &mut Incoming) -> Result<Received, Outcome> {
-    let mut begun = Bytes::new();
     if length(head).is_some_and(|length| length > MOST_COLLECTED as u64) {
-        return Ok(Received { begun, is_whole: false });
+        return Ok(Received { begun: Bytes::new(), is_whole: false });
     }
-    while let Some(chunk) = incoming.chunk().await.map_err(|_| Outcome::Broken)? {
-        begun = if begun.is_empty() { chunk } else { [begun, chunk].concat().into() };
-        if begun.len() > MOST_COLLECTED {
-            return Ok(Received { begun, is_whole: false });
+    let (mut chunks, mut collected, mut is_whole) = (Vec::new(), 0, false);
+    while !is_whole && collected <= MOST_COLLECTED {
+        match incoming.chunk().await.map_err(|_| Outcome::Broken)? {
+            Some(chunk) => {
+                collected += chunk.len();
+                chunks.push(chunk);
+            }
+            None => is_whole = true,
         }
     }
-    Ok(Received { begun, is_whole: true })
+    Ok(Received { begun: joined(chunks), is_whole })
+}
+
+/// Most bodies arrive in one chunk, which is not copied.
+fn joined(mut chunks: Vec<Bytes>) -> Bytes {
+    if chunks.len() == 1 { chunks.remove(0) } else { chunks.concat().into() }
 }
 
 /// Returns the response to the client without its body.

@@ -74,9 +74,7 @@ fn egress_id(request: &HttpRequest) -> Result<EgressId, Problem> {
 /// Responds with the file of a recording.
 async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
     let (project, id) = authorize(state, request).await?;
-    let admitted = state.checks.admission.admit(Some(project.clone()))?;
-    let found = admitted.turn().await?.handle(find(state, &project, &id)).await;
-    let (file, name) = found?;
+    let (file, name) = find_in_turn(state, &project, &id).await?;
     let Some(permit) = state.checks.downloads.take_free(&project) else {
         let message = format!("{} downloads of the project are running, as many as may be", DOWNLOADS.of_project);
         return Err(Problem::new(ErrorCode::RateLimited, message).after(RETRY_AFTER).into());
@@ -102,6 +100,12 @@ async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId,
     state.checks.origins.check(request)?;
     state.checks.limits.check_key(&credential.prefix)?;
     Ok(credential.project_id)
+}
+
+/// Finds the file of a recording when it is the project's turn.
+async fn find_in_turn(state: &AppState, project: &ProjectId, id: &EgressId) -> Result<(NamedFile, String), ApiError> {
+    let admitted = state.checks.admission.admit(Some(project.clone()))?;
+    admitted.turn().await?.handle(find(state, project, id)).await
 }
 
 /// Finds the file of a recording of the project, and its name.
@@ -157,9 +161,7 @@ async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
     let LifeQuery { expires_in_seconds } = LifeQuery::from_query(request.query_string())?;
     let life = expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
     let life = checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
-    let admitted = state.checks.admission.admit(Some(project.clone()))?;
-    let found = admitted.turn().await?.handle(find(state, &project, &id)).await;
-    found?;
+    find_in_turn(state, &project, &id).await?;
     let (path, expires_at) = link::make(&state.keys, &project, &id, state.clock.now(), life);
     Ok(HttpResponse::Ok().json(LinkJson { path, expires_at }))
 }

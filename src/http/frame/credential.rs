@@ -13,7 +13,7 @@ use crate::http::spec::{Access, OperationSpec};
 use crate::http::state::AppState;
 
 /// The header a browser sends its room token in.
-const ROOM_TOKEN: &str = "x-svc-room-token";
+pub const ROOM_TOKEN: &str = "x-svc-room-token";
 
 /// Authenticates a request. One without a valid key is counted by the client's address. A client over that rate is refused
 /// before its key is looked up, unless the key has been valid. An open operation ignores credentials, and has a rate of its own

@@ -21,7 +21,8 @@ use crate::http::operation::Operation;
 use crate::http::response::Response;
 use crate::http::state::AppState;
 
-const KEY: &str = "idempotency-key";
+/// The request header with the key.
+pub const KEY: &str = "idempotency-key";
 /// The response header of a replay.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
