@@ -10,13 +10,13 @@ use std::time::Duration;
 use conclave_db::{CommittedEvent, CreatedApiKey, NewIngress, SNAPSHOT_AGE, Store, StoreError};
 use conclave_model::event::Departure;
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
-use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
+use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::page::PageRequest;
 use conclave_model::room::{Room, RoomStatus};
 use conclave_model::usage::Day;
 use conclave_model::webhook::{Attempt, AttemptOutcome, DeliveryStatus};
 use conclave_model::{Clock, ErrorCode, ProjectId, Secret};
-use support::{Home, clock, create_project, create_room, new_room, participant, refused};
+use support::{Home, clock, create_project, create_room, new_ingress, new_room, participant, refused};
 use test_postgres::Engine;
 
 type Reported = Arc<Mutex<Vec<CommittedEvent>>>;
@@ -280,16 +280,7 @@ async fn an_ingress_is_registered_once_and_what_is_final_of_it_stays() {
     let (store, reported) = open(&home, &clock);
     let project = create_project(&store).await;
     let room = create_room(&store, new_room(&project, "a"), None).await.unwrap();
-    let new = NewIngress {
-        project_id: project.clone(),
-        room: room.id,
-        ingress_id: "IN_1".parse().unwrap(),
-        input_type: InputType::Rtmp,
-        participant_identity: "encoder".parse().unwrap(),
-        participant_name: None,
-        url: "rtmp://localhost/live/REDACTED".into(),
-        key_hash: StreamKeyHash::from_key("key"),
-    };
+    let new = new_ingress(&room);
     store.create_ingress(new.clone()).await.unwrap();
     assert_eq!(code(store.create_ingress(new.clone()).await), ErrorCode::IngressExists);
     let say = |status, error: Option<&str>| {

@@ -55,6 +55,7 @@ fn markdown_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn markdown_below(folder: &Path) -> Vec<PathBuf> {
-    let folders = entries(folder).into_iter().filter(|path| path.is_dir());
+    // What a package index has brought is none of ours.
+    let folders = entries(folder).into_iter().filter(|path| path.is_dir() && !path.ends_with("node_modules"));
     folders.flat_map(|path| markdown_below(&path)).chain(markdown_in(folder)).collect()
 }

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use conclave_db::{
-    CommitHook, Location, NewRoom, OlderSchema, PostgresOptions, PostgresServer, Store, StoreError, StoreMetrics,
-    StoreOptions, Vault,
+    CommitHook, Location, NewIngress, NewRoom, OlderSchema, PostgresOptions, PostgresServer, Store, StoreError,
+    StoreMetrics, StoreOptions, Vault,
 };
 use conclave_model::idempotency::ResponseRecorder;
+use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::participant::{Participant, ParticipantKind, ParticipantState};
 use conclave_model::project::Environment;
 use conclave_model::room::Room;
@@ -103,6 +104,20 @@ pub async fn create_room(
     let (done, created) = tokio::sync::oneshot::channel();
     store.create_room(new, recorder, move |room| done.send(room).unwrap());
     created.await.unwrap()
+}
+
+/// An RTMP endpoint of a room.
+pub fn new_ingress(room: &Room) -> NewIngress {
+    NewIngress {
+        project_id: room.project_id.clone(),
+        room: room.id,
+        ingress_id: "IN_1".parse().unwrap(),
+        input_type: InputType::Rtmp,
+        participant_identity: "encoder".parse().unwrap(),
+        participant_name: None,
+        url: "rtmp://localhost/live/REDACTED".into(),
+        key_hash: StreamKeyHash::from_key("key"),
+    }
 }
 
 /// A participant who publishes nothing.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::{NewCode, NewDestination, NewIngress, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest};
+use conclave_db::{NewCode, NewDestination, NewRoleChange, NewTemplate, Store, TemplateChange, UploadRest};
 use conclave_model::destination::{ConfigInput, RecordingInput};
 use conclave_model::egress::{
     CompositeMedia, EgressOutput, EgressPlan, EgressSource, EgressState, EgressStatus, Layout, StartedEgress,
@@ -11,7 +11,7 @@ use conclave_model::egress::{
 };
 use conclave_model::event::{ChangedBy, Departure, ParticipantRef, PublishLimit, TrackChange, TrackSummary};
 use conclave_model::idempotency::{IdempotencyRecord, IdempotencySlot, Response, ResponseRecorder};
-use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyHash};
+use conclave_model::ingress::{IngressState, IngressStatus};
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_model::plan::{Plan, PlanFeatures, PlanLimits};
 use conclave_model::project::{Environment, ProjectStatus};
@@ -25,7 +25,7 @@ use conclave_model::{
 use serde_json::json;
 
 use super::Failures;
-use crate::support::{create_project, create_room, new_room, participant};
+use crate::support::{create_project, create_room, new_ingress, new_room, participant};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -244,16 +244,7 @@ impl Story {
 
     async fn use_ingress(&self, room: &Room) {
         let (store, failures, project) = (&self.store, &self.failures, || self.project.clone());
-        let new = NewIngress {
-            project_id: project(),
-            room: room.id,
-            ingress_id: "IN_1".parse().unwrap(),
-            input_type: InputType::Rtmp,
-            participant_identity: "encoder".parse().unwrap(),
-            participant_name: None,
-            url: "rtmp://localhost/live/REDACTED".into(),
-            key_hash: StreamKeyHash::from_key("key"),
-        };
+        let new = new_ingress(room);
         failures.check("create_ingress", async || store.create_ingress(new.clone()).await).await;
         let id = new.ingress_id;
         let state = || IngressState { ingress_id: id.clone(), status: IngressStatus::Publishing, error: None };
