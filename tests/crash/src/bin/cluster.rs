@@ -18,6 +18,9 @@ struct Arguments {
     /// The program to test.
     #[arg(long)]
     binary: PathBuf,
+    /// The program that replaces it in `rolling`, such as that of the next version; the same by default.
+    #[arg(long)]
+    next: Option<PathBuf>,
     /// What fails: kill, kill-standby, pause, cut, postgres, rolling, load; or standby, which measures what a standby costs. All of it by default.
     scenarios: Vec<String>,
     /// How often each fails; by default as often as docs/reliability.md says.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     };
     let options = ClusterOptions {
         binary: arguments.binary,
+        next: arguments.next,
         rounds: arguments.rounds,
         duration: arguments.seconds.map(Duration::from_secs),
         clients: arguments.clients,

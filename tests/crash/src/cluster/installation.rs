@@ -68,14 +68,19 @@ impl Installation {
         let key = create_project(&nodes[0]);
         prepare(&postgres);
         let stop = Arc::new(AtomicBool::new(false));
-        let mut threads = vec![repeat(&nodes, &stop, Node::supervise)];
-        if !options.passes_on {
-            threads.push(repeat(&nodes, &stop, Node::follow_readiness));
-        }
-        let installation = Self { postgres, livekit, nodes, key, threads, stop, _folder: folder };
+        let threads = vec![repeat(&nodes, &stop, SUPERVISION, Node::supervise)];
+        let mut installation = Self { postgres, livekit, nodes, key, threads, stop, _folder: folder };
         installation.nodes.iter().for_each(Node::start);
+        if !options.passes_on {
+            installation.follow_readiness(SUPERVISION);
+        }
         installation.settle();
         installation
+    }
+
+    /// Lets clients avoid nodes that are not ready, as by a load balancer that asks them at this interval.
+    pub fn follow_readiness(&mut self, interval: Duration) {
+        self.threads.push(repeat(&self.nodes, &self.stop, interval, Node::follow_readiness));
     }
 
     /// Lets LiveKit report to a random node.
@@ -135,13 +140,13 @@ impl Drop for Installation {
     }
 }
 
-/// Does something to each node again and again.
-fn repeat(nodes: &Arc<[Node]>, stop: &Arc<AtomicBool>, what: fn(&Node)) -> JoinHandle<()> {
+/// Does something to each node at an interval.
+fn repeat(nodes: &Arc<[Node]>, stop: &Arc<AtomicBool>, interval: Duration, what: fn(&Node)) -> JoinHandle<()> {
     let (nodes, stop) = (Arc::clone(nodes), Arc::clone(stop));
     thread::spawn(move || {
         while !stop.load(Ordering::SeqCst) {
             nodes.iter().for_each(what);
-            thread::sleep(SUPERVISION);
+            thread::sleep(interval);
         }
     })
 }

@@ -47,6 +47,8 @@ pub use scenario::{Limit, Scenario, Takeovers, Tolerance};
 pub struct ClusterOptions {
     /// The program that is tested.
     pub binary: PathBuf,
+    /// The program that replaces it in [`Scenario::Rolling`], such as the next version; by default the same.
+    pub next: Option<PathBuf>,
     /// How often something fails; by default as often as [`Scenario::rounds`] says.
     pub rounds: Option<u32>,
     /// How long what is stopped or cut stays so; by default as long as [`Scenario::duration`] says.

@@ -1,6 +1,7 @@
 //! A node: a process that is started again when it ends, and its links.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,8 @@ struct State {
     is_avoided: bool,
     /// When it is started again.
     restart: Option<Instant>,
+    /// The program of further starts; absent while that is the first one.
+    next: Option<PathBuf>,
     /// How its processes have ended.
     exits: Vec<ExitStatus>,
 }
@@ -82,7 +85,8 @@ impl Node {
     fn start_process(&self, state: &mut State) {
         state.starts += 1;
         state.restart = None;
-        state.process = Some(self.launch.start(state.starts, &self.url(state.starts)));
+        let launch = state.next.as_ref().map_or_else(|| self.launch.clone(), |next| self.launch.with(next));
+        state.process = Some(launch.start(state.starts, &self.url(state.starts)));
     }
 
     /// The url of the database, by which the sessions of each process have a name of their own.
@@ -150,6 +154,11 @@ impl Node {
     pub fn signal(&self, signal: Signal) {
         let state = self.state.lock();
         state.process.as_ref().expect("a running process").signal(signal).expect("a signal that arrives");
+    }
+
+    /// Lets further starts be of another program.
+    pub fn upgrade(&self, next: &Path) {
+        self.state.lock().next = Some(next.to_owned());
     }
 
     /// Lets clients avoid the node until it has started again.

@@ -31,6 +31,12 @@ pub struct Addresses {
 }
 
 impl Launch {
+    /// The same with another program.
+    #[must_use]
+    pub fn with(&self, binary: &Path) -> Self {
+        Self { binary: binary.to_owned(), ..self.clone() }
+    }
+
     /// Starts the program. `number` is that of the start.
     pub fn start(&self, number: u32, url: &str) -> Process {
         let log = self.folder.join(format!("log-{number}"));

@@ -1,5 +1,6 @@
 //! A run: rounds of one scenario while clients work, and the checks at its end.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -22,6 +23,8 @@ use crate::{checks, settle};
 
 /// How many more requests are acknowledged before each fault.
 const LEAST_ACKNOWLEDGED: usize = 60;
+/// The interval at which a load balancer asks whether nodes are ready, where nodes are stopped.
+const PROBES: Duration = Duration::from_millis(500);
 /// How long clients work before a fault, at least and at most.
 const UPTIME: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(1_500));
 /// How long all is waited for that has to come.
@@ -36,6 +39,8 @@ pub struct Run<'a> {
     pub phases: &'a Phases,
     /// How long what is stopped or cut stays so.
     pub duration: Duration,
+    /// The program that replaces the first one.
+    pub next: Option<PathBuf>,
     /// The number of entries in the journal when the round began.
     pub entries_of_round: usize,
 }
@@ -47,12 +52,15 @@ pub struct Run<'a> {
 pub fn run(scenario: Scenario, options: &ClusterOptions, mut progress: impl FnMut(&Round, usize)) -> ClusterReport {
     let mut random = fastrand::Rng::with_seed(options.seed);
     let is_replicated = scenario == Scenario::PostgresPromote;
-    let installation = Installation::start(options, is_replicated, |database| {
+    let mut installation = Installation::start(options, is_replicated, |database| {
         audit::begin(database);
         if scenario == Scenario::Load {
             load::fill(database);
         }
     });
+    if scenario == Scenario::Rolling && options.passes_on {
+        installation.follow_readiness(PROBES);
+    }
     installation.connect_livekit(random.u64(..));
     let (journal, phases) = (Arc::new(Journal::default()), Phases::default());
     phases.begin();
@@ -149,7 +157,8 @@ fn perform(
 ) -> Round {
     let (active, before) = installation.settle();
     let duration = options.duration.unwrap_or_else(|| scenario.duration());
-    let run = Run { installation, journal, phases, duration, entries_of_round: journal.len() };
+    let next = options.next.as_ref().map(|next| std::path::absolute(next).expect("a path of a program"));
+    let run = Run { installation, journal, phases, duration, next, entries_of_round: journal.len() };
     let began = Instant::now();
     phases.end();
     let fault = faults::make(scenario, &run, active, number);

@@ -47,7 +47,7 @@ pub fn pause(run: &Run<'_>, active: usize, round: u32) -> Fault {
     Fault { failed: vec![active], writes_after, late, violations }
 }
 
-/// Ends each node by SIGTERM, the standbys first, and waits until it is back.
+/// Ends each node by SIGTERM, the standbys first, and waits until it is back, as another version if there is one.
 pub fn roll(run: &Run<'_>, active: usize) -> Fault {
     let mut violations = Vec::new();
     let standbys = (1..NODES).map(|further| (active + further) % NODES);
@@ -64,6 +64,7 @@ pub fn roll(run: &Run<'_>, active: usize) -> Fault {
 fn replace(run: &Run<'_>, number: usize) -> Vec<String> {
     let node = &run.installation.nodes[number];
     let exits = node.exits().len();
+    run.next.iter().for_each(|next| node.upgrade(next));
     node.signal(Signal::TERM);
     let violations = wait_for_exit(run, number, exits, 0);
     run.installation.settle();
