@@ -3,9 +3,12 @@
 //! A standby passes what it receives on to the active node, as a reverse proxy. It answers nothing from memory or from the database, so
 //! limits, locks and counts are those of one node. The lease tells it where the active node is.
 //!
+//! The active node does the same with what clients send to it while it stops: see [`ActiveListener`].
+//!
 //! [`passage`] decides about each request, without I/O: to send it, to hold it while no node is active, to send it again, or to give
 //! it up. [`forward`] does that, over connections of [`connection`]; [`headers`], [`body`] and [`websocket`] are what passes.
 
+mod active;
 mod body;
 mod connection;
 mod forward;
@@ -27,6 +30,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::http::client_address::TrustedProxies;
 use crate::http::frame::payload::LIMIT;
 use crate::http::resource::health;
+pub use active::ActiveListener;
 use connection::Connector;
 use forward::Forwarder;
 pub use metrics::ClusterMetrics;

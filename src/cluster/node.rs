@@ -124,6 +124,11 @@ impl ActiveNodes {
         self.known.send_modify(|known| known.serves_this = true);
     }
 
+    /// Notes that this node serves no longer, although it has the lease yet. Requests wait for another.
+    pub fn stop_serving_this(&self) {
+        self.known.send_modify(|known| known.serves_this = false);
+    }
+
     /// Returns what is known, as it changes.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<ActiveNode> {
@@ -157,6 +162,8 @@ mod tests {
         assert_eq!(known.borrow().epoch(), Some(2));
         nodes.serve_this();
         assert_eq!(known.borrow().serving().unwrap().epoch, 2);
+        nodes.stop_serving_this();
+        assert!(known.borrow().is_this() && known.borrow().serving().is_none());
         nodes.note(None);
         assert!(known.borrow().epoch().is_none() && known.borrow().serving().is_none());
     }

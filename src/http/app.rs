@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use actix_web::middleware::from_fn;
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::error::ApiError;
@@ -15,18 +14,8 @@ use super::state::AppState;
 use super::trace::SecretPath;
 use super::{call, files, frame, livekit_webhook, signalling, v1, whip};
 
-/// Routes every operation and the fixed paths. In a cluster, requests that standbys pass on are refused when this server is not the
-/// active one any more.
+/// Routes every operation and the fixed paths.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let Some(gate) = state.passed_on.clone() else { return configure_paths(config, state) };
-    let gated = from_fn(move |request, next| {
-        let gate = Arc::clone(&gate);
-        async move { gate.wrap(request, next).await }
-    });
-    config.service(web::scope("").wrap(gated).configure(|config| configure_paths(config, state)));
-}
-
-fn configure_paths(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for (path, operations) in by_path() {
         config.service(resource(path, operations, state));
     }

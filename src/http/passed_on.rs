@@ -3,14 +3,12 @@
 //! Both are believed of nodes only, which are trusted proxies. A client that forges the first through another trusted proxy is
 //! refused, and nothing else.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use actix_web::body::{EitherBody, MessageBody};
-use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::ConnectionType;
 use actix_web::http::header::HeaderValue;
-use actix_web::middleware::Next;
-use actix_web::{Error, HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::{ErrorCode, Problem};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -72,6 +70,15 @@ pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
     if nodes.contains(peer) { epoch.to_str().ok()?.parse().ok() } else { None }
 }
 
+/// What becomes of a request that the active node does not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotTaken {
+    /// The node that has passed it on, or the client, is told so.
+    Refused(NotActive),
+    /// It waits here, and is passed on to the node that becomes active.
+    PassedOn,
+}
+
 /// What the active node of a cluster takes: nothing that was sent to a node which it is not any more, and nothing while it stops.
 #[derive(Debug)]
 pub struct PassedOnGate {
@@ -79,45 +86,45 @@ pub struct PassedOnGate {
     epoch: i64,
     /// A permit for each request that is being handled. The stop takes all of them.
     running: Semaphore,
+    /// What becomes of the requests of clients once it is closed.
+    closed: OnceLock<NotTaken>,
 }
 
 impl PassedOnGate {
     /// The gate of the node of an epoch. The nodes are trusted proxies.
     #[must_use]
     pub fn new(nodes: TrustedProxies, epoch: i64) -> Self {
-        Self { nodes, epoch, running: Semaphore::new(MOST_RUNNING as usize) }
+        Self { nodes, epoch, running: Semaphore::new(MOST_RUNNING as usize), closed: OnceLock::new() }
     }
 
-    /// Refuses requests from now on, so that they wait at the other nodes, and returns once those that are being handled have ended, or
-    /// after the limit.
-    pub async fn close(&self, limit: Duration) {
+    /// Takes no request from now on: what other nodes pass on waits there, and what comes from clients is treated as `of_clients`
+    /// says. Returns once the requests that are being handled have ended, or after the limit.
+    pub async fn close(&self, of_clients: NotTaken, limit: Duration) {
+        let _ = self.closed.set(of_clients);
         if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MOST_RUNNING)).await {
             all.forget();
         }
         self.running.close();
     }
 
-    /// Admits a request, until the result is dropped.
-    fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotActive> {
-        if sent_to(request, &self.nodes).is_some_and(|epoch| epoch > self.epoch) {
-            return Err(NotActive::Stopping);
-        }
-        self.running.try_acquire().map_err(|_| NotActive::Stopping)
+    /// Whether it takes no request any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.get().is_some()
     }
 
-    /// Wraps the requests of the API listener.
+    /// Admits a request, until the result is dropped.
     ///
     /// # Errors
-    /// Those of what is wrapped.
-    pub async fn wrap<B: MessageBody>(
-        &self,
-        request: ServiceRequest,
-        next: Next<B>,
-    ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
-        match self.admit(request.request()) {
-            Ok(_running) => next.call(request).await.map(ServiceResponse::map_into_left_body),
-            Err(refused) => Ok(request.into_response(refused.to_http()).map_into_right_body()),
+    /// What becomes of it instead.
+    pub fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotTaken> {
+        let stopping = NotTaken::Refused(NotActive::Stopping);
+        let sent_to = sent_to(request, &self.nodes);
+        if sent_to.is_some_and(|epoch| epoch > self.epoch) {
+            return Err(stopping);
         }
+        let of_clients = self.closed.get().copied().filter(|_| sent_to.is_none());
+        self.running.try_acquire().map_err(|_| of_clients.unwrap_or(stopping))
     }
 }
 
@@ -132,6 +139,8 @@ mod tests {
         TestRequest::default().peer_addr(peer.parse().unwrap()).insert_header((PASSED_ON, epoch)).to_http_request()
     }
 
+    const STOPPING: NotTaken = NotTaken::Refused(NotActive::Stopping);
+
     #[tokio::test]
     async fn the_active_node_takes_what_was_sent_to_it_until_it_stops() {
         let nodes = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
@@ -139,16 +148,20 @@ mod tests {
         let refused = |peer: &str, epoch: &str| gate.admit(&request(peer, epoch)).err();
         assert_eq!(refused("10.0.0.2:1", "4"), None);
         assert_eq!(refused("10.0.0.2:1", "3"), None, "it has taken over from itself");
-        assert_eq!(refused("10.0.0.2:1", "5"), Some(NotActive::Stopping), "another has taken over");
+        assert_eq!(refused("10.0.0.2:1", "5"), Some(STOPPING), "another has taken over");
         assert_eq!(refused("203.0.113.1:1", "5"), None, "a client is not believed");
         let of_client = TestRequest::default().to_http_request();
         let running = gate.admit(&of_client).unwrap();
-        let mut closing = Box::pin(gate.close(Duration::from_secs(3_600)));
+        assert!(!gate.is_closed());
+        let mut closing = Box::pin(gate.close(NotTaken::PassedOn, Duration::from_secs(3_600)));
         assert!((&mut closing).now_or_never().is_none(), "a request is being handled");
-        assert_eq!(refused("10.0.0.2:1", "4"), Some(NotActive::Stopping));
+        assert!(gate.is_closed());
+        assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING), "it waits at the node that has passed it on");
+        assert_eq!(refused("203.0.113.1:1", "4"), Some(NotTaken::PassedOn), "it waits here");
         drop(running);
         closing.await;
-        assert!(gate.admit(&of_client).is_err());
+        assert_eq!(gate.admit(&of_client).err(), Some(NotTaken::PassedOn));
+        assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING));
     }
 
     #[tokio::test]
@@ -156,8 +169,8 @@ mod tests {
         let gate = PassedOnGate::new(TrustedProxies::default(), 1);
         let of_client = TestRequest::default().to_http_request();
         let _running = gate.admit(&of_client).unwrap();
-        gate.close(Duration::from_millis(1)).await;
-        assert!(gate.admit(&of_client).is_err());
+        gate.close(STOPPING, Duration::from_millis(1)).await;
+        assert_eq!(gate.admit(&of_client).err(), Some(STOPPING));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a standby answers: it is alive and not ready, and it knows nothing of the records.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -35,6 +36,8 @@ pub struct StandbyState {
     pub forms: BodyReader,
     /// Whether requests to the API are passed on to the active server.
     pub passes_on: bool,
+    /// Whether it stops, and is to get no more requests.
+    pub is_stopping: Arc<AtomicBool>,
     /// The port of the API listener.
     pub port: u16,
 }

@@ -18,7 +18,7 @@ use conclave_model::ClientAddress;
 use tokio::net::TcpStream;
 
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
-use crate::cluster::PassThrough;
+use crate::cluster::{ActiveListener, PassThrough};
 use crate::config::{Config, ConfigError, MediaKind, Mode};
 use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
@@ -98,8 +98,14 @@ pub struct Routes<S> {
 }
 
 /// The routes of an active server.
-pub const ACTIVE: Routes<AppState> =
-    Routes { api: app::configure, admin: admin::configure, redirect: redirect::configure };
+pub const ACTIVE: Routes<ActiveRoutes> = Routes {
+    api: |config, state| match &state.cluster {
+        Some(listener) => listener.configure(config, |config| app::configure(config, &state.http)),
+        None => app::configure(config, &state.http),
+    },
+    admin: |config, state| admin::configure(config, &state.http),
+    redirect: |config, state| redirect::configure(config, &state.http),
+};
 /// The routes of a standby.
 pub const STANDBY: Routes<StandbyRoutes> = Routes {
     api: |config, state| match &state.pass_through {
@@ -113,6 +119,14 @@ pub const STANDBY: Routes<StandbyRoutes> = Routes {
 /// The error of sockets that cannot be cloned.
 pub fn not_shared(error: io::Error) -> CliError {
     CliError::failed(format!("the sockets cannot be shared: {error}"))
+}
+
+/// What an active server answers with.
+pub struct ActiveRoutes {
+    /// Its operations.
+    pub http: Arc<AppState>,
+    /// What its API listener does with other requests, in a cluster.
+    pub cluster: Option<ActiveListener>,
 }
 
 /// What a standby answers with.

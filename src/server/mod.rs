@@ -2,7 +2,7 @@
 //!
 //! The parts start in the order lease, store, media plane, actors, listeners. They stop in the order egresses, whose files become
 //! final while their participants are connected, listeners, so that no new request arrives, actors, which finish their work, and
-//! store, lease. In a cluster, the listeners refuse requests first, which wait at the other nodes, and stop last.
+//! store, lease. In a cluster, requests wait from the first moment on for the next active node, and the listeners stop last.
 
 mod address_file;
 mod clock_watch;
@@ -13,12 +13,14 @@ mod key_files;
 mod listeners;
 mod media;
 mod parts;
+mod passing;
 mod plane;
 mod recording_retention;
 mod run;
 mod signals;
 mod standby;
 mod starting;
+mod successor;
 mod tls;
 
 use std::net::SocketAddr;
@@ -28,17 +30,17 @@ use std::sync::Arc;
 use actix_web::dev::ServerHandle;
 use conclave_actors::Tree;
 use conclave_db::Store;
-use conclave_db::lease::{Lease, LeaseTiming};
+use conclave_db::lease::Lease;
 use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
 use conclave_model::Clock;
 use futures_util::future::join_all;
 use serde::Serialize;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::config::{Config, Mode, SettingOrigins};
 use crate::data_dir::DirectoryLock;
 use crate::error::CliError;
-use crate::http::passed_on::PassedOnGate;
 use address_file::AddressFile;
 pub use address_file::ServerAddresses;
 pub(crate) use address_file::admin_url;
@@ -50,6 +52,7 @@ pub(crate) use media::{buffer_problem, client_addresses};
 pub(crate) use plane::livekit_settings;
 pub use run::run;
 pub use starting::StartingServer;
+use successor::Successor;
 
 /// Options of a server's start.
 #[derive(Clone)]
@@ -97,8 +100,8 @@ pub struct Server {
     step_down: Arc<Notify>,
     /// The sockets, where this server may step down.
     bound: Option<BoundListeners>,
-    /// What is taken of requests that standbys pass on, in a cluster.
-    passed_on: Option<Arc<PassedOnGate>>,
+    /// What a stop lets requests wait with, in a cluster.
+    successor: Option<Successor>,
     /// Lock of the data directory. Released last.
     lock: DirectoryLock,
 }
@@ -190,7 +193,7 @@ impl Server {
     /// Stops, and keeps what a standby in this process needs; `None` for a server that shares its database with none.
     pub async fn step_down(mut self) -> Option<Kept> {
         let bound = self.bound.take();
-        let lock = self.end().await;
+        let lock = self.end(Drain::No).await;
         bound.map(|bound| Kept { lock, bound })
     }
 
@@ -198,20 +201,21 @@ impl Server {
     pub async fn stop(mut self) {
         // Connections are refused from now on, since nobody would accept them.
         self.bound = None;
-        drop(self.end().await);
+        drop(self.end(Drain::Yes).await);
     }
 
     /// Ends running egresses, stops accepting requests, waits up to 10 s for those in flight, stops the actors, closes the database and
     /// releases its lease.
-    async fn end(self) -> DirectoryLock {
+    async fn end(self, drain: Drain) -> DirectoryLock {
+        let began = Instant::now();
         if let Some(plane) = &self.signalling {
             plane.end_egresses().await;
         }
         drop(self.rtmp);
         // Their websockets would keep the listeners from stopping.
         self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
-        match &self.passed_on {
-            Some(gate) => gate.close(listeners::SHUTDOWN_TIMEOUT).await,
+        match self.successor.as_ref().zip(self.lease.as_ref()) {
+            Some((successor, lease)) => successor.hold_requests(lease, listeners::SHUTDOWN_TIMEOUT).await,
             None => stop_listeners(&self.listeners).await,
         }
         self.tree.stop().await;
@@ -223,16 +227,26 @@ impl Server {
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
         // The last write: another server becomes active at once.
         if let Some(lease) = self.lease {
+            if let Some(successor) = self.successor {
+                successor.hand_over(&lease).await;
+                if drain == Drain::Yes {
+                    passing::drain(began).await;
+                }
+                successor.stop();
+                stop_listeners(&self.listeners).await;
+            }
             lease.release().await;
-        }
-        if self.passed_on.is_some() {
-            // The other nodes send nothing more once they have read the lease. What came meanwhile was refused, and waits there: a
-            // connection that is closed while a request arrives would leave it open what has become of that.
-            tokio::time::sleep(2 * LeaseTiming::default().read).await;
-            stop_listeners(&self.listeners).await;
         }
         self.lock
     }
+}
+
+/// Whether the sockets are closed only once load balancers have noticed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drain {
+    Yes,
+    /// They are kept.
+    No,
 }
 
 async fn stop_listeners(listeners: &[ServerHandle]) {

@@ -15,10 +15,11 @@ use conclave_model::{Clock, LeaseCheck};
 use tokio::sync::Semaphore;
 
 use super::address_file::{AddressFile, ServerAddresses};
-use super::listeners::{self, BoundListeners};
+use super::listeners::{self, ActiveRoutes, BoundListeners};
 use super::media::{self, PlaneSetup};
 use super::plane::{self, Plane};
 use super::standby::{Standby, StandbyParts};
+use super::successor::Successor;
 use super::tls::{self, PublicUrls, Tls};
 use super::{Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, recording_retention};
 use crate::config::{Config, MediaCredentials, Plans};
@@ -148,7 +149,7 @@ impl StartingServer {
     #[expect(clippy::too_many_lines, reason = "the order in which a server is built, read from top to bottom")]
     async fn build(self) -> Result<Server, CliError> {
         let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, .. } = self;
-        let Self { admin_token, console, lease, epoch, standby, .. } = self;
+        let Self { admin_token, console, lease, epoch, mut standby, .. } = self;
         let ServerOptions { config, origins, mode, data, clock } = options;
         let relay = EventRelay::default();
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
@@ -238,8 +239,12 @@ impl StartingServer {
         let step_down = Arc::clone(&state.admin.step_down);
         let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
         standby.pause().await;
-        let mut listeners = listeners::serve(bound.sockets, &listeners::ACTIVE, &state, (&config, &metrics), acceptor)?;
+        let successor = passed_on.zip(standby.take_passing()).map(|(gate, passing)| Successor::new(gate, passing));
+        let routes = Arc::new(ActiveRoutes { http: state, cluster: successor.as_ref().map(Successor::listener) });
+        let mut listeners =
+            listeners::serve(bound.sockets, &listeners::ACTIVE, &routes, (&config, &metrics), acceptor)?;
         listeners.extend(standby.hand_over(config.http.keep_alive).await);
+        successor.iter().for_each(Successor::serve);
         tls.iter_mut().for_each(Tls::start_renewal);
         let addresses = ServerAddresses::new(&urls.http, admin, dev.as_ref().map(|dev| &dev.project_id));
         let address_file = AddressFile::write(&data, &addresses);
@@ -262,7 +267,7 @@ impl StartingServer {
             _address_file: address_file,
             step_down,
             bound: kept,
-            passed_on,
+            successor,
             lock,
         })
     }

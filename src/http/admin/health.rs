@@ -49,7 +49,8 @@ async fn ready(state: Arc<AppState>, readiness: Arc<Readiness>, request: HttpReq
     if let Some(backups) = &state.admin.backups {
         shown["backup"] = json!(backups.to_string());
     }
-    let ready = parts.are_ready() && asked.is_none_or(|asked| asked == role);
+    let stops = state.passed_on.as_ref().is_some_and(|gate| gate.is_closed());
+    let ready = parts.are_ready() && !stops && asked.is_none_or(|asked| asked == role);
     let body = json!({"ready": ready, "role": role.as_str(), "parts": shown});
     if ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
 }

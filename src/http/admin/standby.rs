@@ -1,6 +1,7 @@
 //! The admin listener of a standby: probes, metrics, the lease that it waits for, and one page of the console.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use actix_web::guard::fn_guard;
 use actix_web::middleware::{Condition, from_fn};
@@ -53,14 +54,15 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
     config.service(single_method_resource("/step-down", Method::Post, refused));
 }
 
-/// A standby is ready if it passes requests on. Otherwise a load balancer must send nothing to it.
+/// A standby is ready if it passes requests on, until it stops. Otherwise a load balancer must send nothing to it.
 fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     let asked = match asked_role(request) {
         Ok(asked) => asked,
         Err(problem) => return ApiError::from(problem).to_http(),
     };
     let (role, database) = (state.lease.role(), health::word(state.lease.is_answered()));
-    let ready = state.passes_on && asked.is_none_or(|asked| asked == role);
+    let serves = state.passes_on && !state.is_stopping.load(Ordering::Relaxed);
+    let ready = serves && asked.is_none_or(|asked| asked == role);
     let parts = json!({"database": database, "lease": state.lease.status()});
     let mut body = json!({"ready": ready, "role": role.as_str(), "parts": parts});
     if let Some(obstacle) = state.lease.obstacle() {

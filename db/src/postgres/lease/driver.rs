@@ -54,7 +54,16 @@ pub struct Lease {
     state: watch::Receiver<LeaseState>,
     active: watch::Receiver<Option<ActiveServer>>,
     cluster: watch::Receiver<Option<ClusterState>>,
-    stop: Sender<()>,
+    stop: Sender<Stop>,
+}
+
+/// How the thread is to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// Release the lease, and end.
+    Release,
+    /// Release the lease, and follow which server takes over.
+    HandOver,
 }
 
 impl Lease {
@@ -92,6 +101,7 @@ impl Lease {
             publish_active,
             reporter,
             stopping,
+            follows: false,
         };
         let spawned = thread::Builder::new().name("store-lease".into()).spawn(move || driver.run());
         spawned.map_err(|error: io::Error| StoreError::Unavailable(error.to_string()))?;
@@ -130,7 +140,17 @@ impl Lease {
 
     /// Releases the lease, as the last write of this server, and waits until that is done or has failed.
     pub async fn release(&self) {
-        let _ = self.stop.send(());
+        self.stop(Stop::Release).await;
+    }
+
+    /// Releases the lease, as [`Lease::release`] does. [`Lease::active_server`] goes on to name the server that takes over, until
+    /// `release` or until the last clone is dropped.
+    pub async fn hand_over(&self) {
+        self.stop(Stop::HandOver).await;
+    }
+
+    async fn stop(&self, how: Stop) {
+        let _ = self.stop.send(how);
         let mut state = self.state.clone();
         let ended = |state: &LeaseState| matches!(state.standing, Standing::Released | Standing::Lost { .. });
         let _ = state.wait_for(ended).await;
@@ -174,14 +194,18 @@ struct Driver {
     publish: watch::Sender<LeaseState>,
     publish_active: watch::Sender<Option<ActiveServer>>,
     reporter: Reporter,
-    stopping: Receiver<()>,
+    stopping: Receiver<Stop>,
+    /// Whether the thread goes on to follow the lease once it is released.
+    follows: bool,
 }
 
 impl Driver {
     fn run(mut self) {
         loop {
-            if !matches!(self.stopping.try_recv(), Err(TryRecvError::Empty)) {
-                self.machine.stop();
+            match self.stopping.try_recv() {
+                Ok(how) => self.stop(how),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => self.stop(Stop::Release),
             }
             match self.machine.step(steady::now()) {
                 Step::Make(number, request, limit) => {
@@ -197,11 +221,35 @@ impl Driver {
             self.publish();
             self.report();
         }
+        if self.follows && self.machine.standing() == Standing::Released {
+            self.publish();
+            self.follow();
+        }
         if self.session.as_ref().is_some_and(|session| self.reporter.withdraw(session).is_ok()) {
             // What was sent has arrived with the answer to this.
             let _ = self.session.as_ref().map(|session| session.batch("SELECT 1"));
         }
         self.publish();
+    }
+
+    fn stop(&mut self, how: Stop) {
+        self.follows = how == Stop::HandOver;
+        self.machine.stop();
+    }
+
+    /// Reads which server has taken over the released lease, until that is not to be known any more.
+    fn follow(&mut self) {
+        loop {
+            // A failure is logged, and leaves what was known.
+            if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
+                // The row still names this process if the release had no answer.
+                let is_released = row.holder != Some(self.holder);
+                replace(&self.publish_active, row.active_server().filter(|_| is_released));
+            }
+            if !matches!(self.stopping.recv_timeout(self.timing.read), Err(RecvTimeoutError::Timeout)) {
+                return;
+            }
+        }
     }
 
     /// Tells the others of this server, as long as it runs.
@@ -218,8 +266,10 @@ impl Driver {
     }
 
     fn wait(&mut self, time: Duration) {
-        if !matches!(self.stopping.recv_timeout(time), Err(RecvTimeoutError::Timeout)) {
-            self.machine.stop();
+        match self.stopping.recv_timeout(time) {
+            Ok(how) => self.stop(how),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.stop(Stop::Release),
         }
     }
 

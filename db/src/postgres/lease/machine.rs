@@ -271,8 +271,7 @@ impl LeaseMachine {
             self.due = now;
             return;
         }
-        let active = |_| ActiveServer { epoch: row.beat.epoch, url: row.url.clone(), is_this: false };
-        self.active = row.holder.map(active);
+        self.active = row.active_server();
         let needed = (row.encryption_key_id.as_str(), row.media_key_id.as_str());
         let obstacle = Obstacle::of(&self.candidate.keys, self.candidate.schema, row.schema, needed);
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);

@@ -17,6 +17,14 @@ pub struct LeaseRow {
     pub schema: i64,
 }
 
+impl LeaseRow {
+    /// Returns the server that has the lease, for a process that has not; `None` while none has it.
+    #[must_use]
+    pub fn active_server(&self) -> Option<ActiveServer> {
+        self.holder.map(|_| ActiveServer { epoch: self.beat.epoch, url: self.url.clone(), is_this: false })
+    }
+}
+
 /// The server that has the lease, as the database names it. It may have ended since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveServer {

@@ -82,6 +82,26 @@ fn the_first_server_is_active_and_the_second_follows_when_it_releases() {
 }
 
 #[test]
+fn a_server_that_hands_over_learns_who_has_taken_over() {
+    with_database(async |database| {
+        let first = start(&database.url(), "m");
+        assert_eq!(first.active().await, Some(1));
+        let second = start(&database.url(), "m");
+        until_renewed(database, 3).await;
+        first.hand_over().await;
+        assert_eq!(first.state().standing, Standing::Released);
+        assert_eq!(second.active().await, Some(2));
+        let url = "https://a.example.org".to_owned();
+        let taken_over = Some(ActiveServer { epoch: 2, url, is_this: false });
+        first.active_server().wait_for(|known| *known == taken_over).await.unwrap();
+        let mut known = first.active_server();
+        first.release().await;
+        // The thread ends.
+        while known.changed().await.is_ok() {}
+    });
+}
+
+#[test]
 fn a_server_whose_link_is_cut_is_replaced_and_ends_when_it_is_back() {
     with_database(async |database| {
         let proxy = Proxy::start(Cluster::shared().address());

@@ -1,0 +1,64 @@
+//! The stop of a cluster's active node: requests wait until another node is active, and go there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_db::lease::{ClusterState, Lease, LeaseTiming, Role};
+use tokio::time::{sleep, timeout};
+
+use super::passing::Passing;
+use crate::cluster::ActiveListener;
+use crate::http::passed_on::{NotActive, NotTaken, PassedOnGate};
+
+/// What the active node of a cluster stops with.
+pub(super) struct Successor {
+    gate: Arc<PassedOnGate>,
+    passing: Passing,
+}
+
+impl Successor {
+    pub(super) fn new(gate: Arc<PassedOnGate>, passing: Passing) -> Self {
+        Self { gate, passing }
+    }
+
+    /// What the API listener of this node needs of it.
+    pub(super) fn listener(&self) -> ActiveListener {
+        ActiveListener { gate: Arc::clone(&self.gate), through: Arc::clone(&self.passing.through) }
+    }
+
+    /// This node serves.
+    pub(super) fn serve(&self) {
+        self.passing.nodes.serve_this();
+    }
+
+    /// Lets requests wait from now on, and returns once those that are being handled have ended, or after the limit. Requests of clients
+    /// are refused if no other node can take over.
+    pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
+        let of_clients = if has_other(lease) { NotTaken::PassedOn } else { NotTaken::Refused(NotActive::Stopping) };
+        self.passing.nodes.stop_serving_this();
+        self.gate.close(of_clients, limit).await;
+    }
+
+    /// Releases the lease, and returns once the other nodes know it and one of them has it, or has had the time to take it.
+    pub(super) async fn hand_over(&self, lease: &Lease) {
+        let (has_other, reads) = (has_other(lease), 2 * LeaseTiming::default().read);
+        lease.hand_over().await;
+        sleep(reads).await;
+        if has_other {
+            let mut active = lease.active_server();
+            let taken = active.wait_for(|active| active.as_ref().is_some_and(|server| !server.is_this));
+            let _ = timeout(reads, taken).await;
+        }
+    }
+
+    /// Ends the websockets that were passed on.
+    pub(super) fn stop(&self) {
+        self.passing.through.stop();
+    }
+}
+
+/// Whether another node could take over.
+fn has_other(lease: &Lease) -> bool {
+    let can_take_over = |cluster: ClusterState| cluster.standbys().any(|node| node.role == Role::Standby);
+    lease.cluster().is_some_and(can_take_over)
+}
