@@ -4,16 +4,8 @@ use serde_json::json;
 use test_postgres::{Cluster, Engine};
 
 use crate::deployment::Deployment;
-use crate::standby::{Waiting, has_room, until};
+use crate::standby::{Waiting, has_room, until, until_role_at};
 use crate::support::Request;
-
-/// Waits until a server that is reached at `admin` has a role.
-fn until_role(admin: &str, role: &str) {
-    until(|| {
-        let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
-        (ready.json()["role"] == role).then_some(())
-    });
-}
 
 #[test]
 fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
@@ -51,7 +43,7 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     let mut two = starting.ready(&second);
     assert!(has_room(&two, "kept"));
     two.room("beside", 600);
-    until_role(&one.admin, "standby");
+    until_role_at(&one.admin, "standby");
     Request::new("GET", format!("{}/v1/rooms", one.api)).bearer(&one.key).send().expect_error(
         503,
         "database_unavailable",

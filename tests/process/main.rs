@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cluster;
 mod commands;
 mod crash;
 mod deployment;

@@ -41,6 +41,14 @@ impl Waiting {
     }
 }
 
+/// Waits until the server that is reached at `admin` has a role, ready or not.
+pub fn until_role_at(admin: &str, role: &str) {
+    until(|| {
+        let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
+        (ready.json()["role"] == role).then_some(())
+    });
+}
+
 /// Waits until something is found.
 pub fn until<T>(mut find: impl FnMut() -> Option<T>) -> T {
     let mut found = None;

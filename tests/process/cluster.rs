@@ -1,0 +1,224 @@
+//! Several servers on one database of PostgreSQL, each of which is called: a standby passes requests on to the active one.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use test_postgres::{Cluster, Database};
+
+use crate::deployment::{Deployment, Running, Starting};
+use crate::standby::{Waiting, until, until_role_at};
+use crate::support::{Request, Response, WAIT_LIMIT, eventually};
+
+/// A node of a cluster that has not been the active one.
+struct Standby {
+    deployment: Deployment,
+    starting: Starting,
+    waiting: Waiting,
+}
+
+impl Standby {
+    fn start(first: &Deployment, url: &str) -> Self {
+        Self::start_with(first, url, |deployment| deployment)
+    }
+
+    fn start_with(first: &Deployment, url: &str, change: impl FnOnce(Deployment) -> Deployment) -> Self {
+        let deployment = change(node(url));
+        deployment.copy_keys(first);
+        let starting = deployment.spawn();
+        let waiting = Waiting::of(&deployment);
+        until_role_at(&waiting.admin, "standby");
+        Self { deployment, starting, waiting }
+    }
+
+    fn request(&self, key: &str, method: &str, path: &str) -> Request {
+        Request::new(method, format!("{}{path}", self.waiting.api)).bearer(key)
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.waiting.api.trim_start_matches("http://").parse().unwrap()
+    }
+
+    /// Waits until it is the active one.
+    fn ready(self) -> (Deployment, Running) {
+        let running = self.starting.ready(&self.deployment);
+        (self.deployment, running)
+    }
+}
+
+/// Settings of a node. All of them are at one address.
+fn node(url: &str) -> Deployment {
+    let deployment = Deployment::new().sharing(url.to_owned());
+    let deployment = deployment.with("CONCLAVE_CLUSTER__URL", "http://127.0.0.1:0");
+    deployment.with("CONCLAVE_HTTP__TRUSTED_PROXIES", "127.0.0.1")
+}
+
+/// An active server and a database whose key stays valid when another development server becomes active.
+fn active(database: &Database<'_>, change: impl FnOnce(Deployment) -> Deployment) -> (Deployment, Running) {
+    let first = change(node(&database.url()));
+    let active = first.start();
+    database.run("UPDATE api_keys SET label = 'kept'");
+    (first, active)
+}
+
+fn room(name: &str) -> Value {
+    json!({"name": name, "empty_timeout_seconds": 600})
+}
+
+fn rooms(response: &Response) -> Vec<String> {
+    let rooms = response.expect(200)["rooms"].clone();
+    rooms.as_array().unwrap().iter().map(|room| room["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_standby_passes_on_the_api_and_answers_from_the_active_server_only() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, active) = active(&database, |deployment| deployment);
+    let standby = Standby::start(&first, &format!("{}?application_name=standby", database.url()));
+    let call = |method, path| standby.request(&active.key, method, path);
+    call("POST", "/v1/rooms").json(room("a")).send().expect(201);
+    assert_eq!(rooms(&active.get("/v1/rooms").send()), ["a"]);
+    assert_eq!(rooms(&call("GET", "/v1/rooms").send()), ["a"]);
+    call("GET", "/v1/rooms").bearer("wrong").send().expect_error(401, "unauthorized", None);
+    call("POST", "/v1/rooms").raw(vec![b' '; 70_000]).send().expect_error(413, "payload_too_large", None);
+    call("POST", "/whip/no-such-key").send().expect_error(404, "ingress_not_found", None);
+    // One key, two servers: the response is stored at one.
+    let created = call("POST", "/v1/rooms").json(room("b")).idempotency_key("k").send().expect(201);
+    let replayed = active.post("/v1/rooms").json(room("b")).idempotency_key("k").send();
+    assert_eq!((replayed.headers["idempotency-replayed"].as_str(), replayed.json()), ("true", created));
+    let sessions = database.run("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'standby'");
+    assert_eq!(sessions.trim(), "1", "what passes costs no session");
+}
+
+#[test]
+fn a_client_joins_through_a_standby() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, active) = active(&database, |deployment| deployment);
+    let standby = Standby::start(&first, &database.url());
+    active.room("a", 600);
+    let url =
+        format!("ws://{}/rtc?access_token={}&protocol=16&sdk=js", standby.address(), active.token("a", "eve", "host"));
+    let (mut websocket, response) =
+        tungstenite::client(url, TcpStream::connect(standby.address()).unwrap()).expect("a websocket");
+    assert_eq!(response.status().as_u16(), 101);
+    websocket.get_ref().set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    assert!(websocket.read().unwrap().is_binary(), "the server's first message");
+    active.kill();
+    while websocket.read().is_ok() {}
+}
+
+#[test]
+fn requests_wait_while_no_server_is_active_and_go_to_the_next_one() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, active) = active(&database, |deployment| deployment);
+    let next = Standby::start(&first, &database.url());
+    let third = Standby::start(&first, &database.url());
+    let key = active.key.clone();
+    active.kill();
+    let changes = [&next, &third].map(|standby| {
+        let name = format!("of-{}", standby.address().port());
+        let request = standby.request(&key, "POST", "/v1/rooms").json(room(&name));
+        thread::spawn(move || request.send())
+    });
+    let reads = [&next, &third].map(|standby| {
+        let request = standby.request(&key, "GET", "/v1/rooms");
+        thread::spawn(move || request.send())
+    });
+    changes.into_iter().for_each(|change| drop(change.join().unwrap().expect(201)));
+    reads.into_iter().for_each(|read| drop(rooms(&read.join().unwrap())));
+    // Either of them took over; the other passes on.
+    for standby in [&next, &third] {
+        assert_eq!(rooms(&standby.request(&key, "GET", "/v1/rooms").send()).len(), 2);
+    }
+    assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2");
+}
+
+#[test]
+fn no_request_fails_when_the_active_server_stops() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, mut active) = active(&database, |deployment| deployment);
+    let standby = Standby::start(&first, &database.url());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..4)
+        .map(|client| {
+            let (is_over, request) = (Arc::clone(&is_over), standby.request(&active.key, "POST", "/v1/rooms"));
+            thread::spawn(move || {
+                let mut created = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    request.clone().json(room(&format!("{client}-{created}"))).send().expect(201);
+                    created += 1;
+                }
+                created
+            })
+        })
+        .collect();
+    let before = |count: usize| {
+        let listed = database.run("SELECT count(*) FROM rooms");
+        listed.trim().parse::<usize>().unwrap() > count
+    };
+    eventually(|| before(20));
+    assert_eq!(active.terminate(), Some(0), "{}", first.log());
+    let (_next, running) = standby.ready();
+    let taken_over: usize = database.run("SELECT count(*) FROM rooms").trim().parse().unwrap();
+    eventually(|| before(taken_over + 20));
+    is_over.store(true, Ordering::Relaxed);
+    let created: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    assert_eq!(database.run("SELECT count(*) FROM rooms").trim(), created.to_string());
+    drop(running);
+}
+
+#[test]
+fn a_server_that_stops_is_not_ready_and_passes_its_clients_on_to_the_next_one() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, mut active) = active(&database, |deployment| deployment);
+    let standby = Standby::start(&first, &database.url());
+    // The active one has to know that another could take over.
+    until(|| {
+        let nodes = active.admin("GET", "/debug/lease").send().expect(200)["nodes"].as_array().unwrap().len();
+        (nodes == 2).then_some(())
+    });
+    let (admin, request) = (active.admin.clone(), active.post("/v1/rooms").json(room("direct")));
+    let read = active.get("/v1/rooms");
+    kill_process(active.pid(), Signal::TERM).unwrap();
+    until(|| {
+        let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
+        (ready.status == 503).then_some(())
+    });
+    request.send().expect(201);
+    assert_eq!(rooms(&read.send()), ["direct"]);
+    assert_eq!(active.wait_for_exit(), Some(0), "{}", first.log());
+    let (_next, running) = standby.ready();
+    assert_eq!(rooms(&running.get("/v1/rooms").bearer(&active.key).send()), ["direct"]);
+    assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2");
+}
+
+#[test]
+fn what_was_sent_to_a_server_that_stands_still_is_sent_to_the_next_one_if_it_may_be() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, mut stopped) = active(&database, |deployment| deployment);
+    let third = Standby::start(&first, &database.url());
+    let next = Standby::start(&first, &database.url());
+    kill_process(stopped.pid(), Signal::STOP).unwrap();
+    let request = |method| third.request(&stopped.key, method, "/v1/rooms");
+    let sent = [
+        request("GET"),
+        request("POST").json(room("with-key")).idempotency_key("k"),
+        request("POST").json(room("without")),
+    ];
+    let [read, with_key, without] = sent.map(|request| thread::spawn(move || request.send()));
+    rooms(&read.join().unwrap());
+    with_key.join().unwrap().expect(201);
+    without.join().unwrap().expect_error(503, "node_lost", None);
+    kill_process(stopped.pid(), Signal::CONT).unwrap();
+    assert_eq!(stopped.wait_for_exit(), Some(1), "{}", first.log());
+    assert_eq!(rooms(&next.request(&stopped.key, "GET", "/v1/rooms").send()), ["with-key"]);
+}
