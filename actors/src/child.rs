@@ -1,12 +1,14 @@
 //! A supervised child: running, hibernating, or waiting to be rebuilt from the database.
 //!
 //! A hibernating child has nothing to do before a message or its deadline comes, and no process until then. A child that
-//! failed is rebuilt after a delay that doubles with each failure in a row. Messages wait for it meanwhile, so its callers
-//! notice a delay and no error.
+//! failed is rebuilt after a delay that doubles with each failure in a row; while the database cannot be read, that is tried each second.
+//! Messages wait for it meanwhile, so its callers notice a delay and no error.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_db::StoreError;
 use conclave_model::Timestamp;
 use ractor::Message;
 
@@ -16,6 +18,8 @@ use crate::timer::Timer;
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// The delay while the store is unavailable: nothing is wrong with the child, and what it has to do is due as soon as the store is back.
+const UNAVAILABLE_DELAY: Duration = Duration::from_secs(1);
 /// A child that ran this long has recovered: its next failure counts as the first.
 const STABLE_AFTER: Duration = Duration::from_secs(60);
 /// Maximum number of messages that wait for one child.
@@ -44,16 +48,34 @@ enum Process<M> {
     Waiting { messages: Vec<M>, retry: Option<Timer> },
 }
 
+/// Why a child has to be rebuilt.
+#[derive(Debug, Clone, Copy)]
+pub enum RestartCause<'a> {
+    /// It failed or could not be started, for this reason.
+    Actor(&'a str),
+    /// Its records could not be read.
+    Store(&'a StoreError),
+}
+
 /// A child of any type, as its supervisor restarts it.
 pub trait Supervised {
     /// Returns the identity and counters that the child keeps through restarts.
     fn info(&self) -> &Arc<ActorInfo>;
 
     /// Records a failure. Returns the delay until the child is rebuilt.
-    fn record_failure(&mut self, now: Timestamp, reason: &str) -> Duration;
+    fn record_failure(&mut self, now: Timestamp, cause: RestartCause<'_>) -> Duration;
 
     /// Keeps the timer that rebuilds the child.
     fn retry_with(&mut self, timer: Timer);
+}
+
+impl fmt::Display for RestartCause<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Actor(reason) => f.write_str(reason),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
 }
 
 impl<M: Message> Child<M> {
@@ -151,13 +173,16 @@ impl<M: Message> Supervised for Child<M> {
         &self.info
     }
 
-    fn record_failure(&mut self, now: Timestamp, reason: &str) -> Duration {
+    fn record_failure(&mut self, now: Timestamp, cause: RestartCause<'_>) -> Duration {
         if now.since(self.info.started_at()) >= STABLE_AFTER {
             self.failures = 0;
         }
-        self.info.record_failure(now, reason.to_owned());
+        self.info.record_failure(now, cause.to_string());
         if !matches!(self.process, Process::Waiting { .. }) {
             self.process = Process::Waiting { messages: Vec::new(), retry: None };
+        }
+        if let RestartCause::Store(StoreError::Unavailable(_)) = cause {
+            return UNAVAILABLE_DELAY;
         }
         let delay = FIRST_DELAY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_DELAY);
         self.failures += 1;
@@ -168,5 +193,29 @@ impl<M: Message> Supervised for Child<M> {
         if let Process::Waiting { retry, .. } = &mut self.process {
             *retry = Some(timer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::ActorKind;
+
+    fn delays(child: &mut Child<()>, cause: RestartCause<'_>) -> [u64; 10] {
+        let now = child.info.started_at();
+        [(); 10].map(|()| child.record_failure(now, cause).as_millis().try_into().unwrap())
+    }
+
+    #[test]
+    fn the_delay_grows_with_failures_of_the_child_and_not_while_the_store_is_unavailable() {
+        let mut child = Child::failed_to_start(ActorInfo::new("room".into(), ActorKind::Room, None, None));
+        let unavailable = StoreError::Unavailable("away".into());
+        assert_eq!(delays(&mut child, RestartCause::Store(&unavailable)), [1_000; 10]);
+        assert!(!child.has_failed());
+        let growing = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000];
+        assert_eq!(delays(&mut child, RestartCause::Actor("broken")), growing);
+        let fault = StoreError::Fault("no such table".into());
+        assert_eq!(delays(&mut child, RestartCause::Store(&fault)), [30_000; 10]);
+        assert!(child.has_failed());
     }
 }

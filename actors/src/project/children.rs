@@ -11,7 +11,7 @@ use ractor::{Actor, ActorId, ActorProcessingErr};
 use super::ProjectActor;
 use super::message::{ChildKey, ProjectMsg};
 use super::state::ProjectState;
-use crate::child::Child;
+use crate::child::{Child, RestartCause};
 use crate::info::ActorInfo;
 use crate::inspection::InspectMessage;
 use crate::mailbox::Mailbox;
@@ -65,7 +65,7 @@ impl ProjectActor {
             }
             Err(error) => {
                 log::error!(actor = &*info.id; "could not be started: {error}");
-                self.restore_later(me, state, key, &error.to_string());
+                self.restore_later(me, state, key, RestartCause::Actor(&error.to_string()));
                 None
             }
         }
@@ -140,20 +140,20 @@ impl ProjectActor {
     ) {
         let Some(key) = state.by_actor.remove(&actor) else { return };
         log::error!(project = self.id.as_str(); "{key:?} failed and will be rebuilt: {reason}");
-        self.restore_later(me, state, key, reason);
+        self.restore_later(me, state, key, RestartCause::Actor(reason));
     }
 
-    /// Arms the timer that rebuilds a child which failed or could not start. The delay grows with each failure in a row.
+    /// Arms the timer that rebuilds a child which failed or could not start. The delay grows with each failure in a row that is its own.
     pub(super) fn restore_later(
         &self,
         me: &Mailbox<ProjectMsg>,
         state: &mut ProjectState,
         key: ChildKey,
-        reason: &str,
+        cause: RestartCause<'_>,
     ) {
         let (clock, child) = (&self.context.clock, state.child(&key));
         let now = clock.now();
-        let delay = child.record_failure(now, reason);
+        let delay = child.record_failure(now, cause);
         self.context.registry.register(child.info(), ActorStatus::Restarting);
         self.context.metrics.restarted(child.info().kind);
         child.retry_with(Timer::arm(clock, "restore", now.after(delay), me, ProjectMsg::Restore(key)));

@@ -13,6 +13,7 @@ use super::ProjectActor;
 use super::followed_set::FollowedSet;
 use super::message::{ChildKey, ProjectMsg};
 use super::state::ProjectState;
+use crate::child::RestartCause;
 use crate::info::ActorInfo;
 use crate::inspection::InspectMessage;
 use crate::mailbox::Mailbox;
@@ -150,7 +151,7 @@ impl ProjectActor {
                 F::clean_up(self, &id);
                 self.forget::<F>(state, &id);
             }
-            Err(error) => self.restore_later(me, state, F::key(id), &error.to_string()),
+            Err(error) => self.restore_later(me, state, F::key(id), RestartCause::Store(&error)),
         }
     }
 }

@@ -14,7 +14,7 @@ use super::ProjectActor;
 use super::message::{ChildKey, ProjectMsg, RoomReply};
 use super::state::ProjectState;
 use crate::barrier::{BarrierWait, barrier};
-use crate::child::Child;
+use crate::child::{Child, RestartCause};
 use crate::egress::EgressMsg;
 use crate::error::TreeError;
 use crate::mailbox::Mailbox;
@@ -218,7 +218,7 @@ impl ProjectActor {
             Ok(None) => self.forget_room(state, name),
             Err(error) => {
                 log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
-                self.restore_later(me, state, ChildKey::Room(name.clone()), &error.to_string());
+                self.restore_later(me, state, ChildKey::Room(name.clone()), RestartCause::Store(&error));
             }
         }
     }

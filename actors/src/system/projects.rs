@@ -11,7 +11,7 @@ use conclave_model::{NamespacedRoom, ProjectId};
 use ractor::{Actor, ActorId};
 
 use super::{SystemActor, SystemMsg, SystemState};
-use crate::child::{Child, Supervised};
+use crate::child::{Child, RestartCause, Supervised};
 use crate::info::ActorKind;
 use crate::mailbox::Mailbox;
 use crate::project::{ProjectActor, ProjectMsg};
@@ -36,7 +36,7 @@ impl SystemActor {
                 self.projects.insert(id.clone(), mailbox.clone());
                 state.projects.spawned(&self.context, id, mailbox);
             }
-            Err(error) => self.restore_later(me, state, id, &error.to_string()),
+            Err(error) => self.restore_later(me, state, id, RestartCause::Actor(&error.to_string())),
         }
     }
 
@@ -84,7 +84,7 @@ impl SystemActor {
                     self.answer_as_unknown(&id, message);
                 }
             }
-            Err(error) => self.restore_later(me, state, id, &error.to_string()),
+            Err(error) => self.restore_later(me, state, id, RestartCause::Store(&error)),
         }
     }
 
@@ -109,17 +109,17 @@ impl SystemActor {
         reason: &str,
     ) {
         let Some(id) = state.by_actor.remove(&actor) else { return };
-        self.restore_later(me, state, id, reason);
+        self.restore_later(me, state, id, RestartCause::Actor(reason));
     }
 
     /// Arms the timer that rebuilds a project which failed or could not start.
-    fn restore_later(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, reason: &str) {
-        log::error!(project = id.as_str(); "a project failed and will be rebuilt: {reason}");
+    fn restore_later(&self, me: &Mailbox<SystemMsg>, state: &mut SystemState, id: ProjectId, cause: RestartCause<'_>) {
+        log::error!(project = id.as_str(); "a project failed and will be rebuilt: {cause}");
         self.projects.remove(&id);
         let child = state.projects.supervised(&id);
         let clock = &self.context.clock;
         let now = clock.now();
-        let delay = child.record_failure(now, reason);
+        let delay = child.record_failure(now, cause);
         self.context.registry.deregister_children(child.info());
         self.context.registry.register(child.info(), ActorStatus::Restarting);
         self.context.metrics.restarted(ActorKind::Project);
