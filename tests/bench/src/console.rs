@@ -70,7 +70,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     let server = Process::conclave(conclave, &data)?;
     let mut participants = Vec::new();
     for number in 0..PARTICIPANTS {
-        let mut participant = Participant::new(&server, "bench", &format!("person-{number}")).await?;
+        let mut participant = Participant::new(&server, &server.key(), "bench", &format!("person-{number}")).await?;
         participant.join().await?;
         participants.push(participant);
     }

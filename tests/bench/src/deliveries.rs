@@ -75,7 +75,7 @@ async fn deliver(conclave: &Path, scratch: &Path, receivers: &Receivers) -> Resu
 
 /// Joins and leaves the room again and again.
 async fn join_and_leave(server: &Process, number: usize) -> Result<(), BenchError> {
-    let mut participant = Participant::new(server, "bench", &format!("user-{number}")).await?;
+    let mut participant = Participant::new(server, &server.key(), "bench", &format!("user-{number}")).await?;
     for _ in 0..PAIRS {
         let sid = participant.join().await?;
         participant.leave(&sid).await?;

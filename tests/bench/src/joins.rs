@@ -32,7 +32,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
     prepare_ceiling(&data.join("conclave.db"), &ceiling_file)?;
     let (mut ceiling, mut rounds) = (0.0, Vec::new());
     for _ in 0..ROUNDS {
-        rounds.push(join_and_leave(&server).await?);
+        rounds.push(join_and_leave(participants(&server).await?, ROUND).await?);
         let batch = metrics::mean_batch(&server.admin()).await?;
         ceiling += write_rows(&ceiling_file, batch.round() as usize)? / ROUNDS as f64;
     }
@@ -59,16 +59,20 @@ async fn create_rooms(server: &Process) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Lets all participants join and leave for a time.
-async fn join_and_leave(server: &Process) -> Result<Sample, BenchError> {
+async fn participants(server: &Process) -> Result<Vec<Participant>, BenchError> {
     let mut participants = Vec::new();
     for number in 0..PARTICIPANTS {
         let (room, identity) = (format!("room-{}", number % ROOMS), format!("user-{number}"));
-        participants.push(Participant::new(server, &room, &identity).await?);
+        participants.push(Participant::new(server, &server.key(), &room, &identity).await?);
     }
-    let until = Instant::now() + ROUND;
+    Ok(participants)
+}
+
+/// Lets all participants join and leave for a time.
+pub async fn join_and_leave(participants: Vec<Participant>, time: Duration) -> Result<Sample, BenchError> {
+    let until = Instant::now() + time;
     let latencies = try_join_all(participants.into_iter().map(|participant| repeat(participant, until))).await?;
-    Ok(Sample::new(latencies.concat(), ROUND))
+    Ok(Sample::new(latencies.concat(), time))
 }
 
 /// Returns the time of each join and leave.

@@ -4,7 +4,7 @@
 //! ratio: absolute numbers differ between machines and from minute to minute. All traffic is on loopback, and times and numbers
 //! are bounded.
 //!
-//! Data flows one way: a measurement ([`requests`], [`joins`], [`deliveries`], [`lists`], [`rooms`], [`console`]) returns a
+//! Data flows one way: a measurement ([`requests`], [`joins`], [`deliveries`], [`lists`], [`rooms`], [`console`], [`postgres`]) returns a
 //! [`Section`](figure::Section), which is printed as a table and, for a report, written as Markdown with plots.
 
 mod attacks;
@@ -22,6 +22,7 @@ mod metrics;
 mod overload;
 mod participant;
 mod plot;
+mod postgres;
 mod process;
 mod report;
 mod requests;
@@ -33,6 +34,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use figure::Section;
+use test_postgres::{OLDEST_VERSION, Programs};
 
 /// Any failure of the benchmark itself.
 type BenchError = Box<dyn std::error::Error + Send + Sync>;
@@ -76,9 +78,11 @@ enum Part {
     Rooms,
     Lists,
     Console,
+    Postgres,
 }
 
-const PARTS: [Part; 6] = [Part::Requests, Part::Joins, Part::Deliveries, Part::Rooms, Part::Lists, Part::Console];
+const PARTS: [Part; 7] =
+    [Part::Requests, Part::Joins, Part::Deliveries, Part::Rooms, Part::Lists, Part::Console, Part::Postgres];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -107,6 +111,10 @@ fn run(arguments: &Arguments) -> Result<bool, BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut sections = Vec::new();
     for part in PARTS.into_iter().filter(|part| arguments.only.is_empty() || arguments.only.contains(part)) {
+        if part == Part::Postgres && Programs::find().is_none() {
+            println!("skipped: PostgreSQL {OLDEST_VERSION} or newer is not installed");
+            continue;
+        }
         let section = runtime.block_on(measure(part, &arguments.conclave))?;
         print!("{}", section.text());
         sections.push(section);
@@ -126,5 +134,6 @@ async fn measure(part: Part, conclave: &Path) -> Result<Section, BenchError> {
         Part::Rooms => rooms::measure(conclave, scratch.path()).await,
         Part::Lists => lists::measure(conclave, scratch.path()).await,
         Part::Console => console::measure(conclave, scratch.path()).await,
+        Part::Postgres => postgres::measure(conclave, scratch.path()).await,
     }
 }

@@ -13,10 +13,10 @@ pub struct Participant {
 }
 
 impl Participant {
-    /// Mints a token for a room that exists.
-    pub async fn new(server: &Process, room: &str, identity: &str) -> Result<Self, BenchError> {
+    /// Mints a token for a room that exists, with the API key of its project.
+    pub async fn new(server: &Process, key: &str, room: &str, identity: &str) -> Result<Self, BenchError> {
         let token = json!({"room": room, "identity": identity, "role": "host"});
-        let minted = Connection::open(&server.api()).await?.json(&server.key(), "POST /v1/tokens", &token).await?;
+        let minted = Connection::open(&server.api()).await?.json(key, "POST /v1/tokens", &token).await?;
         let token = minted["token"].as_str().ok_or("no token")?.to_owned();
         Ok(Self { token, admin: Connection::open(&server.admin()).await? })
     }

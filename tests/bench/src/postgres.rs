@@ -1,0 +1,166 @@
+//! Records in PostgreSQL at a distance, beside records in a file: what many projects and one project write, and how long a read takes.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use test_postgres::{Cluster, ClusterOptions, Proxy};
+
+use crate::BenchError;
+use crate::connection::{Connection, request};
+use crate::figure::{Figure, Section, Unit, thousands};
+use crate::joins;
+use crate::load::{self, Sample};
+use crate::participant::Participant;
+use crate::process::Process;
+
+/// The round trip to the database, which is on this machine, behind a proxy that delays.
+const ROUND_TRIP: Duration = Duration::from_micros(500);
+/// The cluster writes as one in production does.
+const DURABLE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
+/// The projects of those measurements that are not about one.
+const PROJECTS: usize = 32;
+/// The rooms of a project, in which participants join.
+const ROOMS: usize = 8;
+/// Connections of the load, or participants.
+const CLIENTS: usize = 64;
+/// The measured time of a round.
+const ROUND: Duration = Duration::from_secs(3);
+/// Rounds of each server, alternately.
+const ROUNDS: usize = 3;
+/// Sequential requests for a room, and those before them that are not measured.
+const READS: (usize, usize) = (50, 500);
+
+/// A server with its projects.
+struct Server {
+    process: Process,
+    /// The API key of each project.
+    keys: Vec<String>,
+    /// The number of the next room.
+    next: Cell<u64>,
+}
+
+/// What is measured in each round.
+#[derive(Clone, Copy)]
+enum Load {
+    Creates,
+    Joins,
+}
+
+/// Measures a server on PostgreSQL, and alternately one on a file.
+pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
+    let settings = DURABLE.map(str::to_owned).into();
+    let cluster = Cluster::start(ClusterOptions { settings, ..ClusterOptions::default() });
+    let (database, proxy) = (cluster.database(), Proxy::start(cluster.address()));
+    proxy.delay(ROUND_TRIP);
+    let url = database.url_at(proxy.address());
+    let server = Server::start(conclave, &scratch.join("server"), Some(&url)).await?;
+    let file = Server::start(conclave, &scratch.join("file"), None).await?;
+    let both = [&server, &file];
+    let mut figures = vec![
+        written("creates, 32 projects", both, Load::Creates, PROJECTS).await?.at_least(1_800.0),
+        written("joins and leaves, 32 projects", both, Load::Joins, PROJECTS).await?.at_least(900.0),
+        written("creates, one project", both, Load::Creates, 1).await?,
+        written("joins and leaves, one project", both, Load::Joins, 1).await?.at_least(170.0),
+    ];
+    figures.push(read(both).await?.under(3.0));
+    Ok(Section {
+        title: "Records in PostgreSQL, 0.5 ms away",
+        about: "`scripts/bench --only postgres`. A proxy delays each round trip to a PostgreSQL on the same two cores, \
+                which writes durably. 64 clients create rooms, or join and leave through the sandbox; the reads are \
+                sequential. A server on a file does the same, alternately.",
+        figures,
+        curves: Vec::new(),
+    })
+}
+
+/// Returns how many changes the first server makes, beside the second.
+async fn written(name: &str, servers: [&Server; 2], load: Load, projects: usize) -> Result<Figure, BenchError> {
+    let [seen, file] = alternate(servers, load, projects).await?;
+    let note = format!(
+        "median {:.1} ms, p99 {:.1} ms; on a file {}/s",
+        seen.percentile(50.0),
+        seen.percentile(99.0),
+        thousands(file.rate())
+    );
+    Ok(Figure::new(name, seen.rate(), Unit::PerSecond).note(note))
+}
+
+async fn alternate([server, file]: [&Server; 2], load: Load, projects: usize) -> Result<[Sample; 2], BenchError> {
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        rounds.push([server.round(load, projects).await?, file.round(load, projects).await?]);
+    }
+    let join = |[one, two]: [Sample; 2], [other, another]: [Sample; 2]| [one.and(other), two.and(another)];
+    rounds.into_iter().reduce(join).ok_or_else(|| "no round".into())
+}
+
+/// Returns the time of a read from the first server, beside the second.
+async fn read([server, file]: [&Server; 2]) -> Result<Figure, BenchError> {
+    let (seen, file) = (server.read().await?, file.read().await?);
+    let note = format!("p99 {:.2} ms; on a file {:.2} ms", seen.percentile(99.0), file.percentile(50.0));
+    Ok(Figure::new("get_room, median", seen.percentile(50.0), Unit::Milliseconds).note(note))
+}
+
+impl Server {
+    /// Starts a server whose records are at a url, or in a file, and creates its projects and their rooms.
+    async fn start(binary: &Path, data: &Path, url: Option<&str>) -> Result<Self, BenchError> {
+        let program = || {
+            let mut program = Command::new(binary);
+            program.envs(url.map(|url| ("CONCLAVE_DATABASE__URL", url)));
+            program
+        };
+        let process = Process::conclave_by(program(), data)?;
+        let command = |arguments: &[&str]| -> Result<Value, BenchError> {
+            let output = program().arg("--data").arg(data).args(arguments).arg("--json").output()?;
+            Ok(serde_json::from_slice(&output.stdout)?)
+        };
+        let (mut keys, mut api) = (Vec::new(), Connection::open(&process.api()).await?);
+        for number in 0..PROJECTS {
+            let project = command(&["project", "create", "--name", &format!("project-{number}")])?;
+            let key = command(&["key", "create", project["project_id"].as_str().ok_or("no project")?])?;
+            let key = key["key"].as_str().ok_or("no key")?.to_owned();
+            for room in 0..ROOMS {
+                let room = json!({"name": format!("room-{room}"), "empty_timeout_seconds": 36_000});
+                api.json(&key, "POST /v1/rooms", &room).await?;
+            }
+            keys.push(key);
+        }
+        Ok(Self { process, keys, next: Cell::new(0) })
+    }
+
+    async fn round(&self, load: Load, projects: usize) -> Result<Sample, BenchError> {
+        match load {
+            Load::Creates => self.create(projects).await,
+            Load::Joins => self.join(projects).await,
+        }
+    }
+
+    async fn create(&self, projects: usize) -> Result<Sample, BenchError> {
+        let (keys, number) = (self.keys[..projects].to_vec(), Cell::new(self.next.get()));
+        // More than a round creates.
+        self.next.set(number.get() + 10_000_000);
+        let next = move |client: usize| {
+            number.set(number.get() + 1);
+            let body = format!(r#"{{"name":"new-{}"}}"#, number.get());
+            request(&keys[client % keys.len()], "POST /v1/rooms", &body)
+        };
+        load::run(&self.process.api(), CLIENTS, ROUND, next).await
+    }
+
+    async fn join(&self, projects: usize) -> Result<Sample, BenchError> {
+        let mut participants = Vec::new();
+        for number in 0..CLIENTS {
+            let (key, room) = (&self.keys[number % projects], format!("room-{}", number % ROOMS));
+            participants.push(Participant::new(&self.process, key, &room, &format!("user-{number}")).await?);
+        }
+        joins::join_and_leave(participants, ROUND).await
+    }
+
+    async fn read(&self) -> Result<Sample, BenchError> {
+        let next = |_| request(&self.keys[0], "GET /v1/rooms/room-0", "");
+        load::one_after_the_other(&self.process.api(), READS, next).await
+    }
+}
