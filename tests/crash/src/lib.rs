@@ -112,8 +112,10 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
         }
         match &postgres {
             Some(postgres) if kill % 2 == 0 => {
-                postgres.kill();
-                postgres.start_again();
+                deployment.without_database(|| {
+                    postgres.kill();
+                    postgres.start_again();
+                });
             }
             _ => {
                 deployment.kill(running.take().expect("a running server"));

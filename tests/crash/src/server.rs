@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::{Mutex, RwLock};
@@ -40,7 +41,11 @@ impl Address {
     }
 }
 
-/// The time from a start's ready line to its kill; the last lifetime has no end.
+/// How long after the return of its database a server may take until everything is as before.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+/// The time from a start's ready line to its kill, or to that of its database; from then on there is another one, once both run again. The
+/// last lifetime has no end.
 #[derive(Debug, Clone, Copy)]
 pub struct Lifetime {
     pub from: SystemTime,
@@ -58,6 +63,8 @@ struct Inner {
     url: Option<String>,
     /// The running server; absent while there is none.
     address: RwLock<Option<Address>>,
+    /// How often a server was started.
+    starts: AtomicU32,
     lifetimes: Mutex<Vec<Lifetime>>,
 }
 
@@ -72,7 +79,14 @@ impl Deployment {
         let dir = tempfile::tempdir().expect("a temporary directory");
         // The server starts in another directory, from which a relative path would lead elsewhere.
         let binary = std::path::absolute(binary).expect("a path of a program");
-        Self(Arc::new(Inner { binary, dir, url, address: RwLock::default(), lifetimes: Mutex::default() }))
+        Self(Arc::new(Inner {
+            binary,
+            dir,
+            url,
+            address: RwLock::default(),
+            starts: AtomicU32::default(),
+            lifetimes: Mutex::default(),
+        }))
     }
 
     /// Starts a server and waits until it is ready.
@@ -94,9 +108,8 @@ impl Deployment {
         BufReader::new(child.stdout.take().expect("its stdout")).read_line(&mut line).expect("its ready line");
         let ready: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no ready line: {}", self.log()));
         let text = |field: &str| ready[field].as_str().expect("a text").to_owned();
-        let mut lifetimes = self.0.lifetimes.lock();
-        lifetimes.push(Lifetime { from: SystemTime::now(), to: None });
-        let lifetime = u32::try_from(lifetimes.len()).expect("few starts");
+        self.0.lifetimes.lock().push(Lifetime { from: SystemTime::now(), to: None });
+        let lifetime = self.0.starts.fetch_add(1, Ordering::Relaxed) + 1;
         let address = Address { lifetime, url: text("api"), admin: text("admin"), key: text("api_key") };
         *self.0.address.write() = Some(address.clone());
         Running { child, address }
@@ -107,10 +120,19 @@ impl Deployment {
         // Late requests of this server are not those of the next.
         running.child.kill().expect("a server that runs");
         *self.0.address.write() = None;
-        let mut lifetimes = self.0.lifetimes.lock();
-        lifetimes.last_mut().expect("a lifetime").to = Some(SystemTime::now());
-        drop(lifetimes);
+        self.end_lifetime();
         running.child.wait().expect("its end");
+    }
+
+    /// Lets the database of the running server be away for as long as `outage` takes.
+    pub fn without_database(&self, outage: impl FnOnce()) {
+        self.end_lifetime();
+        outage();
+        self.0.lifetimes.lock().push(Lifetime { from: SystemTime::now() + RECOVERY, to: None });
+    }
+
+    fn end_lifetime(&self) {
+        self.0.lifetimes.lock().last_mut().expect("a lifetime").to = Some(SystemTime::now());
     }
 
     /// The running server.

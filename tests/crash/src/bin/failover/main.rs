@@ -1,7 +1,9 @@
-//! `failover --binary PATH --count N`: lets the active one of two servers fail, and measures how long it takes until the other writes.
+//! `failover --binary PATH --count N`: lets the active one of two servers fail, and measures how long it takes until the other writes. Then
+//! lets PostgreSQL fail under both.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod outage;
 mod server;
 
 use std::path::PathBuf;
@@ -44,22 +46,26 @@ impl Failure {
 
     const fn name(self) -> &'static str {
         match self {
-            Self::Killed => "killed",
-            Self::StoodStill => "stood still for 20 s",
-            Self::CutOff => "cut off from PostgreSQL",
+            Self::Killed => "the active server killed",
+            Self::StoodStill => "it stood still for 20 s",
+            Self::CutOff => "it was cut off",
         }
     }
 }
 
 /// What one way to fail has shown.
 struct Outcome {
-    failure: Failure,
+    name: &'static str,
     /// How long it took each time until the next write.
     times: Vec<Duration>,
     problems: Vec<String>,
 }
 
 impl Outcome {
+    const fn new(name: &'static str) -> Self {
+        Self { name, times: Vec::new(), problems: Vec::new() }
+    }
+
     fn median(&self) -> f64 {
         self.times.get(self.times.len() / 2).map_or(0.0, Duration::as_secs_f64)
     }
@@ -78,7 +84,7 @@ fn main() -> ExitCode {
     let mut outcomes = Vec::new();
     let mut number = 0;
     for failure in Failure::ALL {
-        let mut outcome = Outcome { failure, times: Vec::new(), problems: Vec::new() };
+        let mut outcome = Outcome::new(failure.name());
         for _ in 0..count {
             number += 1;
             let mut standby = Server::spawn(&binary, &database, Some(&active));
@@ -99,6 +105,9 @@ fn main() -> ExitCode {
         outcome.times.sort_unstable();
         outcomes.push(outcome);
     }
+    let standby = Server::spawn(&binary, &database, Some(&active));
+    standby.wait_until_standby();
+    outcomes.extend(outage::measure(&database, &active, &standby));
     print(&outcomes, json);
     if outcomes.iter().all(|outcome| outcome.problems.is_empty()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -143,16 +152,16 @@ fn recover(failure: Failure, server: &mut Server, began: Instant, number: u32) -
 fn print(outcomes: &[Outcome], json: bool) {
     if json {
         let of = |outcome: &Outcome| {
-            json!({"failure": outcome.failure.name(), "count": outcome.times.len(), "median_seconds": outcome.median(),
+            json!({"failure": outcome.name, "count": outcome.times.len(), "median_seconds": outcome.median(),
                 "longest_seconds": outcome.longest(), "problems": outcome.problems})
         };
         println!("{}", serde_json::Value::from(outcomes.iter().map(of).collect::<Vec<_>>()));
         return;
     }
-    println!("{:<24} {:>6} {:>10} {:>10}", "the active server", "times", "median", "longest");
+    println!("{:<26} {:>6} {:>10} {:>10}", "what fails", "times", "median", "longest");
     for outcome in outcomes {
-        let (name, count) = (outcome.failure.name(), outcome.times.len());
-        println!("{name:<24} {count:>6} {:>8.1} s {:>8.1} s", outcome.median(), outcome.longest());
+        let (name, count) = (outcome.name, outcome.times.len());
+        println!("{name:<26} {count:>6} {:>8.1} s {:>8.1} s", outcome.median(), outcome.longest());
         outcome.problems.iter().for_each(|problem| println!("  {problem}"));
     }
 }
