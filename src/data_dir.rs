@@ -53,6 +53,14 @@ pub fn create(data: &Path) -> Result<(), CliError> {
 #[derive(Debug)]
 pub struct DirectoryLock(File);
 
+impl DirectoryLock {
+    /// Returns the file that is locked.
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.0
+    }
+}
+
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // Closing the file is not enough: a program that is being started at this moment has the file, too, until it runs.
@@ -81,7 +89,7 @@ pub fn lock_for_key_rotation(data: &Path) -> Result<DirectoryLock, CliError> {
 }
 
 fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliError> {
-    let file = File::options().create(true).append(true).open(data.join(file_name));
+    let file = File::options().create(true).read(true).append(true).open(data.join(file_name));
     let file = file.map_err(|error| CliError::data_dir(data, error.to_string()))?;
     match file.try_lock() {
         Ok(()) => Ok(DirectoryLock(file)),

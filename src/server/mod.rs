@@ -15,6 +15,7 @@ mod media;
 mod parts;
 mod passing;
 mod plane;
+mod predecessor;
 mod recording_retention;
 mod run;
 mod signals;

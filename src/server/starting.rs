@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use conclave_actors::{EventRelay, Tree};
-use conclave_db::lease::{KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
+use conclave_db::lease::{Holder, KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
 use conclave_db::{Location, OlderSchema, StoreError, Vault};
 use conclave_media::embedded::RtmpAddress;
 use conclave_media::token::TokenSigner;
@@ -21,7 +21,9 @@ use super::plane::{self, Plane};
 use super::standby::{Standby, StandbyParts};
 use super::successor::Successor;
 use super::tls::{self, PublicUrls, Tls};
-use super::{Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, recording_retention};
+use super::{
+    Kept, Server, ServerOptions, clock_watch, dev, egress, key_files, parts, predecessor, recording_retention,
+};
 use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
@@ -76,7 +78,7 @@ impl StartingServer {
         let urls = PublicUrls::new(bound.api, tls.as_ref());
         let admin_token = parts::admin_token(config, clock);
         let console = Arc::new(parts::console_access(config, *mode, admin_token.as_ref(), clock)?);
-        let lease = start_lease(&options, &credentials, &urls, &bound, has_stepped_down)?;
+        let lease = start_lease(&options, &lock, &credentials, &urls, &bound, has_stepped_down)?;
         let lease = lease.map(|lease| metrics.lease(lease.clone()).map(|view| (lease, Arc::new(view)))).transpose()?;
         let (epoch, standby) = (None, Standby::default());
         Ok(Self {
@@ -276,6 +278,7 @@ impl StartingServer {
 /// Starts to wait for the lease of the database, if servers share one.
 fn start_lease(
     options: &ServerOptions,
+    lock: &DirectoryLock,
     credentials: &MediaCredentials,
     urls: &PublicUrls,
     bound: &BoundListeners,
@@ -296,7 +299,10 @@ fn start_lease(
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let (server, timing) = (postgres.server, LeaseTiming::default());
-    Ok(Some(Lease::start(LeaseOptions { server, timing, node, keys, yields })?))
+    let holder = Holder::random();
+    let predecessor = predecessor::replace(lock.file(), holder)
+        .map_err(|error| CliError::data_dir(data, format!("the lock cannot be written: {error}")))?;
+    Ok(Some(Lease::start(LeaseOptions { server, holder, predecessor, timing, node, keys, yields })?))
 }
 
 /// Logs what keeps a standby from taking over, each time that it is another reason.

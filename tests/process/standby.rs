@@ -1,6 +1,8 @@
 //! Two servers on one database of PostgreSQL: one is active, the other waits and takes over.
 
 use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -8,6 +10,9 @@ use test_postgres::{Cluster, Proxy};
 
 use crate::deployment::{Deployment, Running};
 use crate::support::{Request, eventually};
+
+/// How often the lease is renewed in another server's name.
+const RENEWAL: Duration = Duration::from_secs(1);
 
 /// Where a server that waits is reached, as its log says.
 pub struct Waiting {
@@ -117,6 +122,37 @@ fn a_server_that_is_killed_is_replaced() {
     active.kill();
     let active = starting.ready(&second);
     assert!(has_room(&active, "kept"));
+}
+
+#[test]
+fn a_server_that_was_killed_takes_its_lease_over_when_it_is_started_again_and_a_copy_of_its_data_does_not() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let first = Deployment::new().sharing(database.url());
+    let active = first.start();
+    active.room("kept", 600);
+    active.kill();
+    let mut session = database.session();
+    let (end, ended) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        // As if it still renewed its lease: nobody sees silence.
+        scope.spawn(move || {
+            while ended.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
+                session.run("UPDATE beats SET beat = beat + 1");
+            }
+        });
+        let _end = end;
+        let copy = Deployment::new().sharing(database.url());
+        copy.copy_keys(&first);
+        std::fs::copy(first.data().join("server.lock"), copy.data().join("server.lock")).unwrap();
+        let _copy = copy.spawn();
+        let waiting = Waiting::of(&copy);
+        waiting.until_role("standby");
+        let again = first.start();
+        assert!(has_room(&again, "kept"));
+        assert_eq!(waiting.readiness()["role"], "standby");
+        assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2");
+    });
 }
 
 #[test]

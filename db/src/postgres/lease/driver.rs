@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use conclave_model::LeaseCheck;
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use super::keys::KeyIds;
 use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
@@ -27,6 +26,10 @@ pub type ReadKeys = Box<dyn Fn() -> Result<KeyIds, StoreError> + Send>;
 pub struct LeaseOptions {
     /// The database.
     pub server: PostgresServer,
+    /// This process.
+    pub holder: Holder,
+    /// A process that has ended for certain: if it holds the lease, this one takes over at once.
+    pub predecessor: Option<Holder>,
     /// Its times.
     pub timing: LeaseTiming,
     /// What the others are told of this server.
@@ -72,10 +75,10 @@ impl Lease {
     /// # Errors
     /// The thread cannot be started, or the keys cannot be read.
     pub fn start(options: LeaseOptions) -> Result<Self, StoreError> {
-        let LeaseOptions { server, timing, node, keys, yields } = options;
-        let holder = Holder(Uuid::new_v4());
+        let LeaseOptions { server, holder, predecessor, timing, node, keys, yields } = options;
         let own = keys()?;
-        let mut machine = LeaseMachine::new(timing, Candidate { holder, keys: own.clone(), schema: migrate::newest() });
+        let candidate = Candidate { holder, predecessor, keys: own.clone(), schema: migrate::newest() };
+        let mut machine = LeaseMachine::new(timing, candidate);
         if yields {
             machine.yield_once();
         }

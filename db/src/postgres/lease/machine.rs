@@ -1,7 +1,7 @@
 //! The lease as a state machine without I/O: it says which request comes next, and is told the answers and the time.
 //!
 //! ```text
-//!            released, or silent for long enough          confirmed
+//!     released, ended, or silent for long enough          confirmed
 //!  standby ────────────────────────────────────▶ claiming ─────────▶ active ── stop ──▶ released
 //!     ▲ │                                            │                  │
 //!     │ └── the row names this process: active       │                  └── another epoch ──▶ lost
@@ -28,6 +28,8 @@ use super::timing::LeaseTiming;
 pub struct Candidate {
     /// This process.
     pub holder: Holder,
+    /// A process that has ended for certain.
+    pub predecessor: Option<Holder>,
     /// The keys that it has.
     pub keys: KeyIds,
     /// The newest schema that it knows.
@@ -276,7 +278,8 @@ impl LeaseMachine {
         let obstacle = Obstacle::of(&self.candidate.keys, self.candidate.schema, row.schema, needed);
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);
         self.yields &= row.holder.is_none();
-        let is_free = (row.holder.is_none() && !self.yields) || seen.is_over(&self.timing);
+        let has_ended = row.holder.is_some() && row.holder == self.candidate.predecessor;
+        let is_free = (row.holder.is_none() && !self.yields) || has_ended || seen.is_over(&self.timing);
         self.seen = Some(seen);
         self.claim = (is_free && obstacle.is_none()).then_some(row.beat);
         self.standing = Standing::Standby { obstacle };

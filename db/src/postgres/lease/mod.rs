@@ -1,7 +1,7 @@
 //! The lease: which of the servers on one database is the active one.
 //!
 //! The active server renews the lease each second. The others are standbys, which read it: one of them takes over when the renewals
-//! have stopped for four seconds, or at once when the lease was released. Each takeover begins a new epoch, and each transaction of a
+//! have stopped for four seconds, or at once when the lease was released or its holder is known to have ended. Each takeover begins a new epoch, and each transaction of a
 //! server is fenced with its own epoch: it shares the row in which the epoch is, and does nothing if it finds another one. A takeover
 //! changes that row, so it waits for those that have it.
 //!
@@ -28,5 +28,5 @@ pub use media_key::require_media_key;
 pub(crate) use nodes::read as read_cluster;
 pub use nodes::{ClusterState, Node, NodeInfo, Role, cluster_state};
 pub(crate) use requests::ATTEMPTS_AT_ROW;
-pub use row::ActiveServer;
+pub use row::{ActiveServer, Holder};
 pub use timing::LeaseTiming;

@@ -63,7 +63,7 @@ fn read(session: &Session) -> Result<LeaseRow, StoreError> {
     let row = Sql::Postgres(session).one(READ, &[], |row| {
         // A text that is no id names a process all the same, and not this one.
         let holder: Option<String> = row.get("holder")?;
-        let holder = holder.map(|text| Holder(text.parse().unwrap_or(Uuid::nil())));
+        let holder = holder.map(|text| text.parse().unwrap_or(Holder(Uuid::nil())));
         let text = |name| Ok::<_, StoreError>(row.get::<Option<String>>(name)?.unwrap_or_default());
         Ok(LeaseRow {
             beat: Beat { epoch: row.get("epoch")?, number: row.get("beat")? },
@@ -80,7 +80,7 @@ fn read(session: &Session) -> Result<LeaseRow, StoreError> {
 fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Answer, StoreError> {
     let sql = Sql::Postgres(session);
     session.send_text("BEGIN")?;
-    let (holder, keys) = (claimant.holder.0.to_string(), claimant.keys);
+    let (holder, keys) = (claimant.holder.to_string(), claimant.keys);
     let is_last = sql.change(CLAIM_BEAT, args![seen.epoch, seen.number])? > 0;
     let row = args![seen.epoch, &holder, claimant.url, keys.encrypts_with(), keys.media.as_str()];
     if !is_last || sql.change(CLAIM, row)? == 0 {

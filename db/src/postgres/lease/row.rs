@@ -1,5 +1,10 @@
 //! The lease as it is in the database.
 
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
 /// The two tables of the lease at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRow {
@@ -47,4 +52,26 @@ pub struct Beat {
 
 /// The id of a process that holds the lease, or would. Each start has another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holder(pub uuid::Uuid);
+pub struct Holder(pub(super) Uuid);
+
+impl Holder {
+    /// Returns the id of a new process.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Holder {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, uuid::Error> {
+        text.parse().map(Self)
+    }
+}

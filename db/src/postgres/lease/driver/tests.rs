@@ -26,7 +26,8 @@ fn node() -> NodeInfo {
 
 fn options(url: &str, keys: ReadKeys) -> LeaseOptions {
     let server = PostgresServer::new(&Secret::new(url), None).unwrap();
-    LeaseOptions { server, timing: LeaseTiming::default(), node: node(), keys, yields: false }
+    let (holder, timing) = (Holder::random(), LeaseTiming::default());
+    LeaseOptions { server, holder, predecessor: None, timing, node: node(), keys, yields: false }
 }
 
 fn start(url: &str, media: &'static str) -> Lease {

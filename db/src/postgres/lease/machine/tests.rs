@@ -9,7 +9,7 @@ fn seconds(seconds: f64) -> Duration {
 
 fn candidate(holder: u128) -> Candidate {
     let keys = KeyIds { encryption: vec!["e".into()], media: "m".into() };
-    Candidate { holder: Holder(Uuid::from_u128(holder)), keys, schema: 1 }
+    Candidate { holder: Holder(Uuid::from_u128(holder)), predecessor: None, keys, schema: 1 }
 }
 
 fn lease() -> LeaseMachine {
@@ -46,6 +46,18 @@ fn active(now: Duration) -> LeaseMachine {
     let claim = make(&mut lease, now, Request::Claim { seen: Beat { epoch: 4, number: 9 } });
     lease.answered(claim, Answer::Done, now);
     lease
+}
+
+#[test]
+fn the_lease_of_a_process_that_has_ended_is_taken_at_once_and_no_other() {
+    let predecessor = Some(Holder(Uuid::from_u128(7)));
+    for (holder, is_taken) in [(7, true), (8, false)] {
+        let candidate = Candidate { predecessor, ..candidate(1) };
+        let mut lease = LeaseMachine::new(LeaseTiming::default(), candidate);
+        answer_read(&mut lease, seconds(1.), row(4, 9, Some(holder)));
+        let claims = matches!(lease.step(seconds(1.)), Step::Make(_, Request::Claim { .. }, _));
+        assert_eq!(claims, is_taken, "holder {holder}");
+    }
 }
 
 #[test]

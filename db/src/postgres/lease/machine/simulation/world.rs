@@ -66,6 +66,8 @@ struct Server {
     start: u64,
     machine: LeaseMachine,
     holder: Holder,
+    /// The process that was ended last.
+    predecessor: Option<Holder>,
     paused_until: u64,
     loss: (u32, u64),
     is_stopping: bool,
@@ -118,9 +120,10 @@ impl World {
         };
         for &rate in clocks {
             let server = world.servers.len();
-            let (machine, holder) = machine(server, 0);
-            let (start, paused_until, loss) = (0, 0, (0, 0));
-            world.servers.push(Server { rate, start, machine, holder, paused_until, loss, is_stopping: false });
+            let (machine, holder) = machine(server, 0, None);
+            let (start, predecessor, paused_until, loss) = (0, None, 0, (0, 0));
+            let is_stopping = false;
+            world.servers.push(Server { rate, start, machine, holder, predecessor, paused_until, loss, is_stopping });
             let at = world.rng.u64(0..2_000);
             world.schedule_event(at, Event::Start(server));
         }
@@ -225,14 +228,15 @@ impl World {
     fn end(&mut self, server: usize) {
         let ended = &mut self.servers[server];
         ended.start += 1;
-        (ended.machine, ended.holder) = machine(server, ended.start);
+        ended.predecessor = Some(ended.holder);
+        (ended.machine, ended.holder) = machine(server, ended.start, None);
         self.schedule_event(self.now + RESTART, Event::Start(server));
     }
 
     fn start(&mut self, server: usize) {
         let running = &mut self.servers[server];
         running.start += 1;
-        (running.machine, running.holder) = machine(server, running.start);
+        (running.machine, running.holder) = machine(server, running.start, running.predecessor);
         (running.is_stopping, running.paused_until) = (false, 0);
         let process = Process { server, start: running.start };
         self.schedule_event(self.now, Event::Wake(process));
@@ -347,8 +351,9 @@ impl World {
     }
 }
 
-fn machine(server: usize, start: u64) -> (LeaseMachine, Holder) {
+fn machine(server: usize, start: u64, predecessor: Option<Holder>) -> (LeaseMachine, Holder) {
     let holder = Holder(Uuid::from_u64_pair(u64::try_from(server).unwrap(), start));
     let keys = KeyIds { encryption: Vec::new(), media: String::new() };
-    (LeaseMachine::new(LeaseTiming::default(), Candidate { holder, keys, schema: 0 }), holder)
+    let candidate = Candidate { holder, predecessor, keys, schema: 0 };
+    (LeaseMachine::new(LeaseTiming::default(), candidate), holder)
 }

@@ -1,0 +1,53 @@
+//! The server process that had the data directory before this one. It has ended, since its lock is free, so nobody needs to wait until
+//! its lease of the database has been silent for long enough.
+//!
+//! The file of the lock names the process, the file itself, and the boot of the machine. In a copy of the data directory one of them is
+//! another, so a copy says nothing about a process that may run beside it.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+
+use conclave_db::lease::Holder;
+
+/// Differs after each start of the system.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Writes the id of this process into the locked file. Returns that of the process which had the lock before, if it can have had no other.
+pub(super) fn replace(mut lock: &File, holder: Holder) -> io::Result<Option<Holder>> {
+    // Without it, nothing tells a copy from another file.
+    let Ok(boot) = fs::read_to_string(BOOT) else { return Ok(None) };
+    let metadata = lock.metadata()?;
+    let place = format!("{} {}:{}", boot.trim(), metadata.dev(), metadata.ino());
+    let mut text = String::new();
+    lock.rewind()?;
+    // Whatever else is in it was not written by this function.
+    let written = lock.read_to_string(&mut text).map(|_| text.trim_end().split_once(' ')).unwrap_or_default();
+    let predecessor = written.filter(|(_, of)| *of == place).and_then(|(holder, _)| holder.parse().ok());
+    lock.set_len(0)?;
+    lock.write_all(format!("{holder} {place}\n").as_bytes())?;
+    Ok(predecessor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &std::path::Path) -> File {
+        File::options().create(true).read(true).append(true).open(path).unwrap()
+    }
+
+    #[test]
+    fn a_process_learns_which_one_had_the_lock_before_and_nothing_from_a_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, copy) = (folder.path().join("server.lock"), folder.path().join("copy"));
+        let [first, second, third] = [Holder::random(), Holder::random(), Holder::random()];
+        assert_eq!(replace(&open(&path), first).unwrap(), None);
+        fs::copy(&path, &copy).unwrap();
+        assert_eq!(replace(&open(&path), second).unwrap(), Some(first));
+        assert_eq!(replace(&open(&path), third).unwrap(), Some(second));
+        assert_eq!(replace(&open(&copy), third).unwrap(), None);
+        fs::write(&path, "7b1e of another boot").unwrap();
+        assert_eq!(replace(&open(&path), third).unwrap(), None);
+    }
+}
