@@ -31,7 +31,7 @@ pub struct Fault {
 /// Makes the fault of a scenario to a cluster whose active node is `active`.
 pub fn make(scenario: Scenario, run: &Run<'_>, active: usize, round: u32) -> Fault {
     match scenario {
-        Scenario::Kill | Scenario::Load => processes::kill(run, active),
+        Scenario::Kill | Scenario::Load => processes::kill(run, active, round),
         Scenario::KillStandby => processes::kill_standby(run, active, round),
         Scenario::Pause => processes::pause(run, active, round),
         Scenario::Rolling => processes::roll(run, active),

@@ -134,9 +134,19 @@ impl Node {
 
     /// Kills the process as `kill -9` does.
     pub fn kill(&self) {
+        self.kill_until(Some(Instant::now() + RESTART_AFTER));
+    }
+
+    /// Kills the process, which is started again when [`Node::start`] says so.
+    pub fn kill_for_now(&self) {
+        self.kill_until(None);
+    }
+
+    fn kill_until(&self, restart: Option<Instant>) {
         let mut state = self.state.lock();
         let status = state.process.as_mut().expect("a running process").kill();
         self.note_end(&mut state, status);
+        state.restart = restart;
     }
 
     /// Ends the process for good.

@@ -15,9 +15,20 @@ const NOTICED_AFTER: Duration = Duration::from_secs(1);
 /// How often a process is looked at.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-pub fn kill(run: &Run<'_>, active: usize) -> Fault {
-    run.installation.nodes[active].kill();
+/// Kills the active node, which stays away until another one has taken over. In every fifth round, its supervisor starts it again at
+/// once, and it takes its lease over.
+pub fn kill(run: &Run<'_>, active: usize, round: u32) -> Fault {
+    let node = &run.installation.nodes[active];
+    let stays_away = !round.is_multiple_of(5);
+    if stays_away {
+        node.kill_for_now()
+    } else {
+        node.kill()
+    }
     let writes_after = wait_for_change(run, Instant::now());
+    if stays_away {
+        node.start();
+    }
     Fault { failed: vec![active], writes_after, ..Fault::default() }
 }
 
