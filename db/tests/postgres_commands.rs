@@ -60,6 +60,26 @@ async fn wait_for_waiter(database: &Database<'_>) {
     }
 }
 
+#[test]
+fn a_command_deletes_its_lanes_and_those_of_commands_that_were_killed_long_ago() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
+    let store = open(&database, dir.path());
+    let days_ago = |days: u64| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let then = now - std::time::Duration::from_secs(24 * 3_600 * days);
+        uuid::Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, then.as_secs(), 0))
+    };
+    let (old, new) = (days_ago(2), days_ago(0));
+    database.run(&format!("INSERT INTO lanes VALUES (-7, '{old}'), (-6, '{new}'), (3, '{old}')"));
+    tokio::runtime::Runtime::new().unwrap().block_on(create_project(&store));
+    store.close();
+    assert_eq!(
+        database.run("SELECT lane FROM lanes ORDER BY lane").split_whitespace().collect::<Vec<_>>(),
+        ["-6", "3"]
+    );
+}
+
 /// Reports a server with these keys to the others.
 fn report(database: &Database<'_>, keys: &str) {
     let now = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";

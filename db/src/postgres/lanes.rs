@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
@@ -42,7 +42,11 @@ const SET_ROW_IN_EPOCH: &str = "INSERT INTO lanes (lane, job)
      SELECT ?1, ?2 FROM leadership WHERE id = 1 AND epoch = ?3 FOR SHARE
      ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
 const READ_ROW: &str = "SELECT job FROM lanes WHERE lane = ?1 FOR UPDATE";
-const DELETE_ROW: &str = "DELETE FROM lanes WHERE lane = ?1";
+/// The row of a command, and those of commands that were killed.
+const DELETE_ROW: &str = "DELETE FROM lanes WHERE lane = ?1 OR (lane < 0 AND job < ?2)";
+
+/// How old the last job of another command is when its row is deleted. No command takes as long.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// The shortest pause between two attempts to find out how a commit has ended.
 const RESOLVE_PAUSE: Duration = Duration::from_millis(50);
@@ -131,6 +135,12 @@ fn begin(session: &Session, epoch: Option<i64>) -> Result<(), StoreError> {
         Some(epoch) => session.put_fence(FENCE, args![epoch]),
         None => Ok(()),
     }
+}
+
+/// Returns an id that those of this time and later follow.
+fn first_id_since(time: SystemTime) -> Uuid {
+    let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or(u64::MAX), &[0; 10]).into_uuid()
 }
 
 /// A lane.
@@ -268,14 +278,14 @@ impl Lane {
         Ok(last == job)
     }
 
-    /// Deletes the row of a command, which has the number of nobody else.
+    /// Deletes the row of a command, which has the number of nobody else, and what others have left that could not.
     fn end(&mut self) {
-        let row = self.row;
+        let (row, forgotten) = (self.row, first_id_since(SystemTime::now() - FORGOTTEN_AFTER));
         if self.epoch.is_none()
             && self.last.is_some()
             && let Ok(session) = self.link.session()
         {
-            let _ = session.change(DELETE_ROW, args![row]);
+            let _ = session.change(DELETE_ROW, args![row, forgotten]);
         }
     }
 }
