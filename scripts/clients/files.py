@@ -8,6 +8,7 @@ import os
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -597,7 +598,28 @@ async def a_stop_of_the_server_completes_what_it_records(conclave):
     return f"{streams(path(conclave, ended))[1]:.0f} s"
 
 
+async def the_commands_of_the_page_get_a_file(conclave):
+    page = (Path(__file__).resolve().parents[2] / "docs" / "recordings.md").read_text()
+    commands = page.split("```bash\n")[1].split("\n```")[0]
+    async with Call(conclave, ("alice", RED, 440)) as call:
+        file, recording = await call.record(2, type="room_composite")
+    with tempfile.TemporaryDirectory() as folder:
+        names = {"API": conclave.ready["api"], "KEY": conclave.ready["api_key"], "EGRESS_ID": recording["egress_id"]}
+        program = f'conclave() {{ "{conclave.program}" --data "{conclave.directory.name}/data" "$@"; }}\n'
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | names
+        command = ["bash", "-euc", program + commands]
+        done = await asyncio.to_thread(
+            subprocess.run, command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        [fetched] = Path(folder).iterdir()
+        assert fetched.read_bytes() == file.read_bytes(), fetched
+        link = done.stdout.split()[-1]
+        with urllib.request.urlopen(link, timeout=30) as response:
+            assert response.read() == file.read_bytes(), link
+
+
 STORIES = [
+    the_commands_of_the_page_get_a_file,
     tracks_are_recorded_as_they_are,
     a_grid_is_recorded,
     who_leaves_or_mutes_is_recorded_to_the_end,

@@ -86,6 +86,40 @@ fn each_event_is_forwarded_once_across_a_stop_and_kills_of_the_server() {
 }
 
 #[test]
+fn the_commands_of_the_page_about_webhooks_do_what_it_says() {
+    let page = include_str!("../../docs/webhooks.md");
+    let commands = page.split("```bash\n").nth(1).unwrap().split("\n```").next().unwrap();
+    let arguments = |line: &str| -> Vec<String> {
+        let words = line.split('#').next().unwrap().split_whitespace();
+        words.map(str::to_owned).collect()
+    };
+    let [listen, trigger, sample] = commands.lines().map(arguments).collect::<Vec<_>>().try_into().unwrap();
+    let (deployment, receiver) = (Deployment::new(), Receiver::start());
+    let _running = deployment.start();
+    let command = |words: &[String], secret: &str| {
+        assert_eq!(words[0], "conclave");
+        let here = |word: &String| match word.as_str() {
+            "http://localhost:3000/hooks" => receiver.url.clone(),
+            "whsec_..." => secret.to_owned(),
+            word => word.to_owned(),
+        };
+        let words: Vec<_> = words[1..].iter().map(here).collect();
+        deployment.command(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let listener = Listener::spawn(command(&listen, ""));
+    let secret = listener.secret();
+    for words in [&trigger, &sample] {
+        let done = command(words, &secret).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let of_type = |request: &Received| request.header("x-svc-event") == words[2];
+        let received = std::iter::repeat_with(|| receiver.next()).find(of_type).unwrap();
+        assert!(received.is_signed_with(&secret));
+    }
+    let shown = std::iter::repeat_with(|| listener.next()).find(|line| line.contains("  participant.joined  "));
+    assert!(shown.unwrap().contains("  204 in "));
+}
+
+#[test]
 fn a_receiver_that_fails_is_said_in_its_line_and_the_next_event_follows() {
     let (deployment, receiver) = (Deployment::new(), Receiver::start());
     let running = deployment.start();
