@@ -1,16 +1,19 @@
 //! Several servers on one database of PostgreSQL, each of which is called: a standby passes requests on to the active one.
 
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use conclave_model::Clock;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use test_postgres::{Cluster, Database};
 
 use crate::deployment::{Deployment, Running, Starting};
 use crate::standby::{Waiting, until, until_role_at};
+use crate::support::tls::connect;
 use crate::support::{Request, Response, WAIT_LIMIT, eventually};
 
 /// A node of a cluster that has not been the active one.
@@ -92,6 +95,47 @@ fn a_standby_passes_on_the_api_and_answers_from_the_active_server_only() {
     assert_eq!((replayed.headers["idempotency-replayed"].as_str(), replayed.json()), ("true", created));
     let sessions = database.run("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'standby'");
     assert_eq!(sessions.trim(), "1", "what passes costs no session");
+}
+
+/// Sends a request for rooms over TLS, and returns the response.
+fn rooms_over_tls(standby: &Standby, key: &str, certificate: &[u8]) -> String {
+    let port = standby.waiting.api.rsplit_once(':').unwrap().1.parse().unwrap();
+    let mut connection = connect(port, "127.0.0.1", certificate, Clock::system().now()).unwrap();
+    let request =
+        format!("GET /v1/rooms HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n\r\n");
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    connection.read_to_string(&mut response).unwrap();
+    response
+}
+
+#[test]
+fn a_standby_passes_requests_on_over_tls_to_a_server_whose_authority_the_system_trusts() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let (database, files) = (cluster.database(), tempfile::tempdir().unwrap());
+    let signed = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = signed.cert.pem();
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| files.path().join(name).to_str().unwrap().to_owned());
+    std::fs::write(&cert, &certificate).unwrap();
+    std::fs::write(&key, signed.signing_key.serialize_pem()).unwrap();
+    let encrypted = |deployment: Deployment| {
+        let deployment = deployment.with("CONCLAVE_TLS__CERT", &cert).with("CONCLAVE_TLS__KEY", &key);
+        deployment.with("CONCLAVE_CLUSTER__URL", "https://127.0.0.1:0")
+    };
+    let (first, active) = active(&database, encrypted);
+    let trusting = Standby::start_with(&first, &database.url(), |deployment| {
+        encrypted(deployment).with("SSL_CERT_FILE", &cert)
+    });
+    let [passed, refused] = std::thread::scope(|scope| {
+        let other = Standby::start_with(&first, &database.url(), encrypted);
+        let refused = scope.spawn({
+            let (key, certificate) = (&active.key, &certificate);
+            move || rooms_over_tls(&other, key, certificate.as_bytes())
+        });
+        [rooms_over_tls(&trusting, &active.key, certificate.as_bytes()), refused.join().unwrap()]
+    });
+    assert!(passed.starts_with("HTTP/1.1 200 ") && passed.contains("\"rooms\":[]"), "{passed}");
+    assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("database_unavailable"), "{refused}");
 }
 
 #[test]
