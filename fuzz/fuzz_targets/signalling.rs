@@ -84,7 +84,7 @@ async fn connect(
         role: None,
         role_change: None,
         max_kbps: None,
-        grants: Grants::default(),
+        grants: Grants { can_update_own_metadata: true, ..Grants::default() },
         ttl: Duration::from_secs(600),
         empty_timeout_seconds: 300,
         max_participants: None,

@@ -15,6 +15,12 @@ pub const MAX_KBPS_ATTRIBUTE: &str = "svc.publish.max_kbps";
 /// The attribute with the id of the last role change of the identity in the room, in a token that was minted after one.
 pub const ROLE_CHANGE_ATTRIBUTE: &str = "svc.role_change";
 
+/// Returns whether only the server sets attributes of this name.
+#[must_use]
+pub fn is_reserved_attribute(name: &str) -> bool {
+    name.starts_with("svc.")
+}
+
 /// A participant as the media plane reports it now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Participant {
@@ -24,16 +30,16 @@ pub struct Participant {
     /// The identity in the participant's token.
     #[schema(value_type = String, example = "alice")]
     pub identity: Identity,
-    /// The display name in the token; empty if it has none.
+    /// The display name in the token, unless its client has set another; empty if it has none.
     #[schema(example = "Alice")]
     pub name: String,
     /// The progress of the join.
     pub state: ParticipantState,
     /// The kind of client.
     pub kind: ParticipantKind,
-    /// The metadata in the token.
+    /// The metadata in the token, unless its client has set others.
     pub metadata: String,
-    /// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`.
+    /// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if its role permits.
     pub attributes: BTreeMap<String, String>,
     /// Whether it publishes at least one track.
     pub is_publisher: bool,

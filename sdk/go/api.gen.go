@@ -1282,7 +1282,7 @@ type NewSessionToken = string
 
 // Participant A participant as the media plane reports it now.
 type Participant struct {
-	// Attributes Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`.
+	// Attributes Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if its role permits.
 	Attributes map[string]string `json:"attributes"`
 
 	// Identity The identity in the participant's token.
@@ -1297,10 +1297,10 @@ type Participant struct {
 	// Kind The kind of a participant.
 	Kind ParticipantKind `json:"kind"`
 
-	// Metadata The metadata in the token.
+	// Metadata The metadata in the token, unless its client has set others.
 	Metadata string `json:"metadata"`
 
-	// Name The display name in the token; empty if it has none.
+	// Name The display name in the token, unless its client has set another; empty if it has none.
 	Name string `json:"name"`
 
 	// Sid The media plane's id of this join.
@@ -1820,6 +1820,9 @@ type RolePermissions struct {
 
 	// UnmuteOthers May unmute tracks of other participants.
 	UnmuteOthers *bool `json:"unmute_others,omitempty"`
+
+	// UpdateOwnMetadata Beyond the contract: may change its own name, metadata and attributes by the protocol of clients. Shown only if it is true.
+	UpdateOwnMetadata *bool `json:"update_own_metadata,omitempty"`
 }
 
 // RolePublish The media and data that a role may publish, with all defaults filled in; also the PublishProfile of a token.

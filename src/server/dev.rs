@@ -54,7 +54,7 @@ async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {
     store.set_default_template(project.id, template.id).await
 }
 
-/// Returns a template with the roles `host`, which has all permissions, and `guest`, which has none.
+/// Returns a template with the roles `host`, which has all permissions of the contract, and `guest`, which has none.
 fn default_template(project: &ProjectId) -> Option<NewTemplate> {
     let all_permissions = RolePermissions {
         end_room: true,
@@ -65,6 +65,7 @@ fn default_template(project: &ProjectId) -> Option<NewTemplate> {
         send_data: true,
         record: true,
         broadcast: true,
+        ..RolePermissions::default()
     };
     let host = role("host", RoleInput { permissions: Some(all_permissions), ..RoleInput::default() })?;
     let guest = role("guest", RoleInput::default())?;

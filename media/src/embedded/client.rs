@@ -7,6 +7,8 @@ use std::time::Duration;
 use conclave_model::{Identity, ParticipantSid, TrackSid};
 use livekit_protocol::TrackInfo;
 
+use super::own_metadata::OwnMetadata;
+
 /// Number of tracks about which a client can have a wish; more are ignored.
 const MAX_WISHES: usize = 10_000;
 
@@ -17,6 +19,8 @@ pub(super) struct Client {
     pub client_protocol: i32,
     /// What the client can do, for its peers.
     pub capabilities: Vec<i32>,
+    /// What it says of itself when it joins. Empty once it has been applied.
+    pub own_metadata: OwnMetadata,
     /// What it wants to receive, and receives.
     pub subscriptions: Subscriptions,
     /// Who may receive its tracks, as it says itself.

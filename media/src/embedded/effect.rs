@@ -70,6 +70,11 @@ pub(super) enum ClientNotice {
     TrackUnpublished(TrackSid),
     /// The server changed the participant's role.
     RoleChanged(RoleName),
+    /// What the client says of its own participant has been changed, as the update before says.
+    MetadataUpdated {
+        /// The id of its request.
+        request_id: u32,
+    },
     /// A track that the client wants may be received, or may not.
     SubscriptionPermission {
         /// The sid of the publisher.

@@ -10,6 +10,7 @@ use super::bitrate_meter::BitrateMeter;
 use super::client::Client;
 use super::error::MachineError;
 use super::inbox::{Inbox, InboxEntry};
+use super::own_metadata::{OwnMetadata, OwnMetadataError, Texts};
 use super::publish::check_track;
 use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig, SignedToken, TokenError, TokenSigner};
@@ -29,6 +30,8 @@ pub(super) struct LocalParticipant {
     room_config: Option<RoomConfig>,
     /// When its token expires.
     expires_at: Timestamp,
+    /// The texts of its token, once its client has set others.
+    texts_of_token: Option<Box<Texts>>,
     /// Grows with every change that clients are notified of.
     version: u32,
     /// Its client; `None` for a participant that the sandbox or an encoder stands for, which sends no packets.
@@ -60,6 +63,7 @@ impl LocalParticipant {
             meter: BitrateMeter::default(),
             room_config: claims.room_config,
             expires_at: claims.expires_at,
+            texts_of_token: None,
             version: 0,
             client: None,
             is_reported: false,
@@ -165,11 +169,49 @@ impl LocalParticipant {
         Ok(track)
     }
 
-    /// Replaces its grants, and its attributes for role and bitrate limit.
+    /// Replaces its grants, and its attributes for role and bitrate limit. What it said of itself with its join is dropped if that does
+    /// not come with this role.
     pub fn set_role(&mut self, grant: RoleGrant) {
         self.participant.set_role(&grant.role, grant.max_kbps);
         self.role = Some(grant.role);
         self.grants = grant.grants;
+        let is_joining = self.participant.state == ParticipantState::Joining;
+        if is_joining
+            && !self.grants.can_update_own_metadata
+            && let Some(texts) = self.texts_of_token.take()
+        {
+            self.set_texts(texts.with_reserved(&self.participant.attributes));
+        }
+    }
+
+    fn texts(&self) -> Texts {
+        let Participant { name, metadata, attributes, .. } = &self.participant;
+        Texts { name: name.clone(), metadata: metadata.clone(), attributes: attributes.clone() }
+    }
+
+    fn set_texts(&mut self, texts: Texts) {
+        let Texts { name, metadata, attributes } = texts;
+        (self.participant.name, self.participant.metadata, self.participant.attributes) = (name, metadata, attributes);
+    }
+
+    /// Sets what its client says of it. Returns whether that is new.
+    pub fn set_own_metadata(&mut self, change: OwnMetadata) -> Result<bool, OwnMetadataError> {
+        if !self.grants.can_update_own_metadata {
+            return Err(OwnMetadataError::NotPermitted);
+        }
+        let before = self.texts();
+        let changed = before.with(change)?;
+        if changed == before {
+            return Ok(false);
+        }
+        self.texts_of_token.get_or_insert_with(|| Box::new(before));
+        self.set_texts(changed);
+        Ok(true)
+    }
+
+    /// Returns as how many changes one of it counts that its client causes.
+    pub fn change_weight(&self) -> u32 {
+        if self.texts_of_token.is_some() { self.texts().weight() } else { 1 }
     }
 
     /// Removes the tracks that its grants forbid, and returns them.
@@ -201,15 +243,19 @@ impl LocalParticipant {
         size_of::<Self>() + texts + self.inbox.bytes()
     }
 
-    /// Returns the claims that a refreshed token has.
+    /// Returns the claims that a refreshed token has: with what its client has set, if that is not too long.
     pub fn claims(&self) -> Claims {
         let participant = &self.participant;
+        let texts = match &self.texts_of_token {
+            Some(of_token) if !self.texts().fit_into_token() => of_token.with_reserved(&participant.attributes),
+            _ => self.texts(),
+        };
         Claims {
             room: self.room.clone(),
             identity: participant.identity.clone(),
-            name: participant.name.clone(),
-            metadata: participant.metadata.clone(),
-            attributes: participant.attributes.clone(),
+            name: texts.name,
+            metadata: texts.metadata,
+            attributes: texts.attributes,
             kind: participant.kind,
             grants: self.grants.clone(),
             room_config: self.room_config,

@@ -17,6 +17,7 @@ pub(super) mod ingress;
 pub(super) mod media_tracks;
 mod membership;
 mod messages;
+mod metadata;
 mod moderation;
 mod notices;
 mod queries;

@@ -41,6 +41,7 @@ mod jobs;
 mod local_participant;
 mod machine;
 mod members;
+mod own_metadata;
 mod plane;
 mod publish;
 mod recently_left;

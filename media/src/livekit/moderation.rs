@@ -15,6 +15,7 @@ use super::participants::Participants;
 use super::twirp::TwirpClient;
 use crate::port::{MediaError, MuteOutcome, RoleGrant, ServerData};
 use crate::protocol::permission_to_proto;
+use crate::token::Grants;
 
 /// Calls that change what a participant does or receives.
 #[derive(Debug, Clone)]
@@ -89,10 +90,12 @@ impl Moderation {
     ) -> Result<Option<Participant>, MediaError> {
         let Some(current) = self.participants.get_info(room, identity).await? else { return Ok(None) };
         let max_kbps = role.max_kbps.map(|kbps| kbps.to_string()).unwrap_or_default();
+        // LiveKit would let a client that may change its attributes change the one with its role.
+        let grants = Grants { can_update_own_metadata: false, ..role.grants.clone() };
         let request = proto::UpdateParticipantRequest {
             room: room.to_string(),
             identity: identity.to_string(),
-            permission: Some(permission_to_proto(current.permission.unwrap_or_default(), &role.grants)),
+            permission: Some(permission_to_proto(current.permission.unwrap_or_default(), &grants)),
             // LiveKit removes an attribute whose value is empty, and keeps those that are not named.
             attributes: HashMap::from([
                 (ROLE_ATTRIBUTE.to_owned(), role.role.to_string()),

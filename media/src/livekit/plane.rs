@@ -214,6 +214,10 @@ impl MediaPlane for LivekitPlane {
         self.0.rooms.close(room).await
     }
 
+    fn permits_own_metadata(&self) -> bool {
+        false
+    }
+
     fn uploads_recordings(&self) -> bool {
         true
     }

@@ -166,6 +166,10 @@ impl MediaPlane for MonitoredPlane {
         self.call("close_room", self.0.plane.close_room(room)).await
     }
 
+    fn permits_own_metadata(&self) -> bool {
+        self.0.plane.permits_own_metadata()
+    }
+
     fn uploads_recordings(&self) -> bool {
         self.0.plane.uploads_recordings()
     }

@@ -88,6 +88,12 @@ pub trait MediaPlane: Send + Sync + 'static {
     /// Closes a room and disconnects its participants. Succeeds if the room is not live.
     async fn close_room(&self, room: &NamespacedRoom) -> Result<(), MediaError>;
 
+    /// Returns whether clients may change the name, metadata and attributes of their participants, if their roles permit. Not on a plane
+    /// that would let them change the attribute with their role, too.
+    fn permits_own_metadata(&self) -> bool {
+        true
+    }
+
     /// Returns whether the plane writes recordings to their destinations itself, for which it needs the credentials.
     fn uploads_recordings(&self) -> bool {
         false
@@ -185,7 +191,7 @@ impl From<&Role> for RoleGrant {
     fn from(role: &Role) -> Self {
         Self {
             role: role.name.clone(),
-            grants: Grants::from_role(&role.publish, &role.subscribe, role.hidden),
+            grants: Grants::from_role(role),
             max_kbps: role.publish.max_kbps.and_then(|kbps| u32::try_from(kbps.get()).ok()),
         }
     }

@@ -1,9 +1,9 @@
 //! What a participant may do in a room.
 
 use conclave_model::participant::TrackSource;
-use conclave_model::role::{RolePublish, RoleSubscribe};
+use conclave_model::role::Role;
 
-/// What a participant may do in its room. The default allows everything and is not hidden.
+/// What a participant may do in its room. The default allows everything but to change its own metadata, and is not hidden.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grants {
     /// Allows publishing audio and video.
@@ -16,24 +16,34 @@ pub struct Grants {
     pub sources: Vec<TrackSource>,
     /// Hides the participant from the others.
     pub hidden: bool,
+    /// Allows the participant's client to change its name, metadata and attributes.
+    pub can_update_own_metadata: bool,
 }
 
 impl Default for Grants {
     fn default() -> Self {
-        Self { can_publish: true, can_subscribe: true, can_publish_data: true, sources: Vec::new(), hidden: false }
+        Self {
+            can_publish: true,
+            can_subscribe: true,
+            can_publish_data: true,
+            sources: Vec::new(),
+            hidden: false,
+            can_update_own_metadata: false,
+        }
     }
 }
 
 impl Grants {
     /// Creates the grants of a role. A token cannot express `to_roles`, except for an empty list, which forbids subscribing.
     /// The media plane enforces the other lists (see [`crate::MediaPlane::set_subscription_rules`]).
-    pub fn from_role(publish: &RolePublish, subscribe: &RoleSubscribe, hidden: bool) -> Self {
+    pub fn from_role(role: &Role) -> Self {
         Self {
-            can_publish: publish.allows_media(),
-            can_subscribe: !subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
-            can_publish_data: publish.allows_data(),
-            sources: publish.sources(),
-            hidden,
+            can_publish: role.publish.allows_media(),
+            can_subscribe: !role.subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
+            can_publish_data: role.publish.allows_data(),
+            sources: role.publish.sources(),
+            hidden: role.hidden,
+            can_update_own_metadata: role.permissions.update_own_metadata,
         }
     }
 }
@@ -47,7 +57,7 @@ mod tests {
     fn grants(input: &str) -> Grants {
         let input: RoleInput = serde_json::from_str(input).unwrap();
         let role = input.with_defaults("host".parse().unwrap()).unwrap();
-        Grants::from_role(&role.publish, &role.subscribe, role.hidden)
+        Grants::from_role(&role)
     }
 
     #[test]
@@ -62,5 +72,11 @@ mod tests {
         let grants = grants(r#"{"publish":{"allowed":["data"]},"hidden":true}"#);
         assert_eq!((grants.can_publish, grants.can_publish_data, grants.hidden), (false, true, true));
         assert!(grants.sources.is_empty());
+    }
+
+    #[test]
+    fn a_role_changes_its_own_metadata_only_if_it_says_so() {
+        assert!(!grants("{}").can_update_own_metadata && !Grants::default().can_update_own_metadata);
+        assert!(grants(r#"{"permissions":{"update_own_metadata":true}}"#).can_update_own_metadata);
     }
 }

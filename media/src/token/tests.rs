@@ -61,6 +61,14 @@ fn a_token_has_the_claims_that_livekit_reads() {
 }
 
 #[test]
+fn a_token_says_that_its_holder_may_change_its_own_metadata_only_if_it_may() {
+    let grants = Grants { can_update_own_metadata: true, ..Grants::default() };
+    let minted = signer().mint(&TokenRequest { grants: grants.clone(), ..request() }, NOW).unwrap();
+    assert_eq!(payload_of(&minted.token)["video"]["canUpdateOwnMetadata"], true);
+    assert_eq!(signer().verify(minted.token.reveal(), NOW).unwrap().grants, grants);
+}
+
+#[test]
 fn a_minted_token_verifies_to_the_same_claims() {
     let minted = signer().mint(&request(), NOW).unwrap();
     let claims = signer().verify(minted.token.reveal(), NOW).unwrap();

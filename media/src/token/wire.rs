@@ -54,6 +54,9 @@ pub(super) struct VideoGrant<'a> {
     pub can_publish_sources: Cow<'a, [TrackSource]>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
+    /// False if it is absent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub can_update_own_metadata: bool,
 }
 
 impl<'a> VideoGrant<'a> {
@@ -67,6 +70,7 @@ impl<'a> VideoGrant<'a> {
             can_publish_data: Some(grants.can_publish_data),
             can_publish_sources: grants.sources.as_slice().into(),
             hidden: grants.hidden,
+            can_update_own_metadata: grants.can_update_own_metadata,
         }
     }
 }
@@ -80,6 +84,7 @@ impl From<&VideoGrant<'_>> for Grants {
             can_publish_data: grant.can_publish_data.unwrap_or(can_publish),
             sources: grant.can_publish_sources.to_vec(),
             hidden: grant.hidden,
+            can_update_own_metadata: grant.can_update_own_metadata,
         }
     }
 }

@@ -128,6 +128,7 @@ async fn a_role_replaces_permissions_and_its_attributes_and_keeps_other_attribut
         can_publish_data: false,
         sources: vec![TrackSource::Microphone, TrackSource::ScreenShare],
         hidden: true,
+        can_update_own_metadata: true,
         ..Grants::default()
     };
     let role = RoleGrant { role: "host".parse().unwrap(), grants, max_kbps: None };
@@ -138,6 +139,7 @@ async fn a_role_replaces_permissions_and_its_attributes_and_keeps_other_attribut
     let permission = update.permission.unwrap();
     assert!(permission.can_publish && permission.can_subscribe && permission.hidden && !permission.can_publish_data);
     assert_eq!(permission.can_publish_sources, [Source::Microphone as i32, Source::ScreenShare as i32]);
+    assert!(!permission.can_update_metadata, "LiveKit would let its client change the attribute with its role");
     assert_eq!((update.name.as_str(), update.metadata.as_str()), ("", ""), "LiveKit keeps a field that is empty");
     assert_eq!(test.plane.set_role(&room(), &absent(), role).await.unwrap(), None);
 }

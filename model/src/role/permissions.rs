@@ -1,4 +1,4 @@
-//! The moderation calls that a role may make.
+//! The moderation calls that a role may make, and what it may change of itself.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -25,6 +25,9 @@ pub struct RolePermissions {
     pub record: bool,
     /// May start and stop broadcasts.
     pub broadcast: bool,
+    /// Beyond the contract: may change its own name, metadata and attributes by the protocol of clients. Shown only if it is true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub update_own_metadata: bool,
 }
 
 word_enum! {
@@ -46,6 +49,8 @@ word_enum! {
         Record = "record",
         /// May start and stop broadcasts.
         Broadcast = "broadcast",
+        /// May change its own name, metadata and attributes.
+        UpdateOwnMetadata = "update_own_metadata",
     }
 }
 
@@ -61,6 +66,7 @@ impl RolePermissions {
             send_data: is_held(Permission::SendData),
             record: is_held(Permission::Record),
             broadcast: is_held(Permission::Broadcast),
+            update_own_metadata: is_held(Permission::UpdateOwnMetadata),
         }
     }
 
@@ -75,6 +81,7 @@ impl RolePermissions {
             Permission::SendData => self.send_data,
             Permission::Record => self.record,
             Permission::Broadcast => self.broadcast,
+            Permission::UpdateOwnMetadata => self.update_own_metadata,
         }
     }
 }
@@ -92,5 +99,15 @@ mod tests {
             assert_eq!(allowed, [granted]);
             assert_eq!(RolePermissions::new(|permission| permission == *granted), role);
         }
+    }
+
+    #[test]
+    fn what_the_contract_does_not_have_is_shown_only_if_it_is_held() {
+        let json = serde_json::to_value(RolePermissions::default()).unwrap();
+        assert_eq!(json.as_object().unwrap().len(), 8, "{json}");
+        let held = RolePermissions { update_own_metadata: true, ..RolePermissions::default() };
+        let json = serde_json::to_value(held).unwrap();
+        assert_eq!(json["update_own_metadata"], true);
+        assert_eq!(serde_json::from_value::<RolePermissions>(json).unwrap(), held);
     }
 }

@@ -103,10 +103,11 @@ pub(super) fn mint(
     plan: &Plan,
     holder: TokenHolder,
 ) -> Result<Created<Token>> {
-    let (max_kbps, grants) = match context.role.as_ref().map(RoleGrant::from) {
+    let (max_kbps, mut grants) = match context.role.as_ref().map(RoleGrant::from) {
         Some(grant) => (grant.max_kbps, grant.grants),
         None => (None, holder.grants),
     };
+    grants.can_update_own_metadata &= state.media.permits_own_metadata();
     let request = TokenRequest {
         room: context.room.namespaced_name(),
         identity: holder.identity,

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use livekit_double::Double;
 use livekit_protocol as proto;
+use serde_json::json;
 
 use super::{livekit, livekit_app_with, livekit_webhook};
 use crate::support::{TestApp, WAIT_LIMIT, eventually};
+use crate::tools::jwt;
 
 /// The largest report, in bytes.
 const LARGEST: usize = 16 * 1024 * 1024;
@@ -98,4 +100,13 @@ fn readyz_asks_the_media_plane_once_a_second() {
     app.advance(Duration::from_secs(1));
     app.admin("GET", "/readyz").send().expect(200);
     assert_eq!(probes(), before + 2);
+}
+
+#[test]
+fn no_token_for_livekit_lets_a_client_change_its_attributes_and_so_its_role() {
+    let (app, _double) = livekit();
+    app.room_with_roles("stage", &json!({"speaker": {"permissions": {"update_own_metadata": true}}}));
+    let claims = jwt(&app.token("stage", "alice", "speaker"), 1);
+    assert_eq!(claims["attributes"]["svc.role"], json!("speaker"));
+    assert!(claims["video"].get("canUpdateOwnMetadata").is_none(), "{claims}");
 }

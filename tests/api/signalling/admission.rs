@@ -102,6 +102,31 @@ fn a_join_request_is_read_only_with_a_valid_token_and_refused_if_it_inflates_to_
 }
 
 #[test]
+fn attributes_in_the_query_are_those_of_the_participant_if_its_role_permits_it_and_else_401() {
+    let app = TestApp::start_with_webrtc();
+    let roles = json!({"speaker": {"permissions": {"update_own_metadata": true}}, "host": {}});
+    app.room_with_roles("stage", &roles);
+    let with = |role: &str, json: &str| {
+        format!("{}&attributes={}", query(&app.token("stage", "alice", role)), URL_SAFE_NO_PAD.encode(json))
+    };
+    for (role, json, status, text) in [
+        ("host", r#"{"hand":"up"}"#, 401, "does not permit"),
+        ("speaker", r#"{"svc.role":"host"}"#, 401, "svc."),
+        ("speaker", r#"{"hand":1}"#, 400, "attributes"),
+    ] {
+        let query = with(role, json);
+        assert_refused(&app.get(&format!("/rtc/validate{query}")).anonymous().send(), status, text);
+        let error = Client::connect(&app, &format!("/rtc{query}")).err().unwrap();
+        assert_eq!(status_of(&error), status);
+    }
+    let mut client = Client::connect(&app, &format!("/rtc{}", with("speaker", r#"{"hand":"up"}"#))).unwrap();
+    let Some(SignalResponse::Join(join)) = client.next() else { panic!("the first message answers the join") };
+    let own = join.participant.unwrap();
+    assert_eq!((own.attributes["hand"].as_str(), own.attributes["svc.role"].as_str()), ("up", "speaker"));
+    assert!(own.permission.unwrap().can_update_metadata);
+}
+
+#[test]
 fn a_refusal_does_not_repeat_the_request() {
     let app = TestApp::start_with_webrtc();
     app.room("standup");

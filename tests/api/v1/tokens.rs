@@ -100,6 +100,7 @@ fn a_role_replaces_the_permissions_with_its_grants_and_attaches_its_attributes()
             "publish": {"allowed": ["data"], "max_kbps": 900}, "subscribe": {"to_roles": []}, "hidden": true
         },
         "speaker": {"publish": {"allowed": ["audio", "screen"]}, "subscribe": {"to_roles": ["viewer"]}},
+        "narrator": {"permissions": {"update_own_metadata": true}},
         "host": {}
     });
     room_on(&app, "a", &template(&app, "t", &roles));
@@ -118,6 +119,9 @@ fn a_role_replaces_the_permissions_with_its_grants_and_attaches_its_attributes()
 
     let claims = payload(&app, json!({"role": "host"}));
     assert!(claims["video"].get("canPublishSources").is_none(), "all sources, and tracks without one: {claims}");
+    assert!(claims["video"].get("canUpdateOwnMetadata").is_none(), "{claims}");
+    let claims = payload(&app, json!({"role": "narrator"}));
+    assert_eq!(claims["video"]["canUpdateOwnMetadata"], json!(true));
 }
 
 #[test]

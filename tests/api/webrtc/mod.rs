@@ -6,6 +6,7 @@ mod client;
 mod connection;
 mod inspection;
 mod leaving;
+mod metadata;
 mod moderation;
 mod other_disks;
 mod reconnects;

@@ -24,13 +24,16 @@ impl Machine {
     pub fn request_join(
         &mut self,
         claims: Claims,
-        client: Client,
+        mut client: Client,
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
         self.members.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.request(sid.clone(), claims.identity.clone());
-        let joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
+        let own_metadata = std::mem::take(&mut client.own_metadata);
+        let mut joining = LocalParticipant::new(sid.clone(), claims, now).with_client(client);
+        // It has been checked against these claims.
+        let _ = joining.set_own_metadata(own_metadata);
         let participant = Box::new(joining.as_active());
         self.report(now, MediaEvent::JoinRequested { participant, reserves_seat: true });
         self.insert(joining);

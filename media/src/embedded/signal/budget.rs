@@ -111,7 +111,15 @@ impl Budgets {
     pub fn client(&self, address: Option<ClientAddress>) -> ClientBudget {
         let [bytes, messages, changes, asked_bytes] =
             [BYTES, MESSAGES, self.changes, ASKED_BYTES].map(|rate| RateLimit::new(&self.clock, rate));
-        ClientBudget { address, rates: Rates { bytes, messages, changes }, awaited_offers: 0, asked_bytes }
+        ClientBudget {
+            address,
+            rates: Rates { bytes, messages, changes },
+            change_weight: 1,
+            // So that two of them are possible at once.
+            most_weight: (self.changes.burst / 2).max(1),
+            awaited_offers: 0,
+            asked_bytes,
+        }
     }
 }
 
@@ -120,6 +128,9 @@ pub(in crate::embedded) struct ClientBudget {
     /// The address of its websocket, if it is known.
     address: Option<ClientAddress>,
     rates: Rates<RateLimit>,
+    /// As how many changes one of it counts, and the most of them.
+    change_weight: u32,
+    most_weight: u32,
     /// How many offers the server has asked for that have not come.
     awaited_offers: u32,
     /// The bytes of those.
@@ -145,9 +156,14 @@ impl ClientBudget {
         if is_within { Ok(()) } else { Err(Excess::Messages) }
     }
 
+    /// Sets as how many changes one of the client counts: others get all that its participant says of itself with each.
+    pub fn weigh_changes(&mut self, weight: u32) {
+        self.change_weight = weight.clamp(1, self.most_weight);
+    }
+
     /// Counts a change.
     pub(super) fn take_change(&self, budgets: &Budgets) -> Result<(), Excess> {
-        let is_within = self.take(&self.rates.changes, &budgets.addresses.changes, 1);
+        let is_within = self.take(&self.rates.changes, &budgets.addresses.changes, self.change_weight as usize);
         if is_within { Ok(()) } else { Err(Excess::Changes) }
     }
 
@@ -213,6 +229,17 @@ mod tests {
         clock.advance(Duration::from_secs(1));
         assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 200);
         assert_eq!(exhaust(|| client.take_change(&budgets)), 20);
+    }
+
+    #[test]
+    fn changes_of_a_participant_that_says_much_of_itself_count_as_several() {
+        let (_clock, budgets) = budgets();
+        let mut client = budgets.client(None);
+        client.weigh_changes(17);
+        assert_eq!(exhaust(|| client.take_change(&budgets)), 11);
+        let mut client = Budgets::new(&Clock::manual(Timestamp::from_millis(0)), 1).client(None);
+        client.weigh_changes(17);
+        assert_eq!(exhaust(|| client.take_change(&budgets)), 2, "it can change itself");
     }
 
     #[test]

@@ -17,13 +17,14 @@ use tokio::sync::mpsc;
 use super::budget::{ClientBudget, Excess};
 use super::connection::{SignalConnection, SignalFrame, Socket, connection};
 use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
-use super::join::{ConnectRequest, JoinParameters};
+use super::join::{ConnectRequest, JoinError, JoinParameters};
 use super::refusal::Refusal;
 use super::registry::Input;
 use super::session::{Context, Session};
 use super::{messages, registry};
 use crate::embedded::client::{Client, Subscriptions};
 use crate::embedded::machine::Machine;
+use crate::embedded::own_metadata;
 use crate::embedded::plane::{EmbeddedPlane, Inner, await_answers};
 use crate::embedded::room::Room;
 use crate::embedded::rtc_metrics::JoinOutcome;
@@ -62,7 +63,11 @@ impl EmbeddedPlane {
     /// Verifies the token, and only then reads what the client asks for.
     fn read_request(&self, request: &ConnectRequest) -> Result<(Claims, JoinParameters), Refusal> {
         let claims = self.inner().signer.verify(request.token().reveal(), self.inner().clock.now())?;
-        Ok((claims, request.parameters()?))
+        let join = request.parameters()?;
+        if join.resume.is_none() {
+            own_metadata::check_join(&claims, &join.own_metadata).map_err(JoinError::from)?;
+        }
+        Ok((claims, join))
     }
 
     async fn join_or_resume(&self, claims: Claims, join: JoinParameters) -> Result<SignalConnection, Refusal> {
@@ -100,6 +105,7 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     let client = Client {
         client_protocol: join.client_protocol,
         capabilities: join.capabilities.clone(),
+        own_metadata: join.own_metadata.clone(),
         subscriptions: Subscriptions::new(join.settings.auto_subscribe),
         ..Client::default()
     };
@@ -129,8 +135,10 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
         return Err(error.into());
     }
     let (connection, socket) = connection();
+    let mut budget = inner.budgets.client(join.address);
+    budget.weigh_changes(session.change_weight());
     let task = SessionTask {
-        budget: inner.budgets.client(join.address),
+        budget,
         inner,
         room,
         sid,
@@ -270,7 +278,10 @@ impl SessionTask {
         }
         self.writes_text |= matches!(frame, SignalFrame::Text(_));
         match read(frame, &mut self.budget, &self.inner.budgets) {
-            Ok(request) => self.call(|session, context| session.handle_request(context, request)),
+            Ok(request) => {
+                self.call(|session, context| session.handle_request(context, request));
+                self.budget.weigh_changes(self.session.change_weight());
+            }
             Err(FrameError::Malformed) => {}
             Err(FrameError::Exceeds(excess)) => {
                 self.has_exceeded = true;

@@ -2,6 +2,7 @@
 //!
 //! Of a client whose token has not been verified, only the token is read.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 
@@ -19,6 +20,7 @@ use proto::{AddTrackRequest, ConnectionSettings, JoinRequest, SessionDescription
 use url::form_urlencoded;
 
 use super::shape;
+use crate::embedded::own_metadata::{OwnMetadata, OwnMetadataError};
 
 /// The oldest version of the protocol that is spoken: clients since then ask for their connection quality, and resume.
 const OLDEST_PROTOCOL: i32 = 9;
@@ -49,9 +51,12 @@ pub enum JoinError {
     /// The participant to resume is no sid.
     #[error("the sid of the participant to resume is not valid")]
     Participant,
-    /// The client sets metadata or attributes of its own.
-    #[error("the token does not permit metadata or attributes of one's own")]
-    OwnMetadata,
+    /// The attributes in the query are not base64 of an object of texts in JSON.
+    #[error("the attributes cannot be decoded")]
+    Attributes,
+    /// The client sets metadata or attributes of its own that it may not have.
+    #[error(transparent)]
+    OwnMetadata(#[from] OwnMetadataError),
 }
 
 /// A request to connect, of which only the token is read so far. `Debug` shows no token.
@@ -81,6 +86,8 @@ pub struct JoinParameters {
     pub tracks: Vec<AddTrackRequest>,
     /// The first offer, if it comes with the join.
     pub offer: Option<SessionDescription>,
+    /// What the client says of itself.
+    pub own_metadata: OwnMetadata,
     /// The participant to resume; `None` for a new join.
     pub resume: Option<ParticipantSid>,
     /// The client's state, if it comes with the request to resume.
@@ -174,6 +181,12 @@ impl Query {
         self.text(name).and_then(|value| value.parse().ok()).unwrap_or_default()
     }
 
+    fn attributes(&self) -> Result<BTreeMap<String, String>, JoinError> {
+        let Some(text) = self.text("attributes").filter(|text| !text.is_empty()) else { return Ok(BTreeMap::new()) };
+        let json = BASE64_URL.decode(text).map_err(|_| JoinError::Attributes)?;
+        serde_json::from_slice(&json).map_err(|_| JoinError::Attributes)
+    }
+
     fn join_request(&self) -> Result<JoinRequest, JoinError> {
         let text = self.text("join_request").ok_or(JoinError::JoinRequest)?;
         let bytes = BASE64_URL.decode(text).map_err(|_| JoinError::JoinRequest)?;
@@ -198,9 +211,6 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, JoinError> {
 }
 
 fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> {
-    if !request.metadata.is_empty() || !request.participant_attributes.is_empty() {
-        return Err(JoinError::OwnMetadata);
-    }
     let client = request.client_info.unwrap_or_default();
     Ok(JoinParameters {
         address: None,
@@ -211,6 +221,11 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         settings: request.connection_settings.unwrap_or_default(),
         tracks: request.add_track_requests.into_iter().take(MAX_TRACKS).collect(),
         offer: request.publisher_offer,
+        own_metadata: OwnMetadata {
+            metadata: request.metadata,
+            attributes: request.participant_attributes.into_iter().collect(),
+            ..OwnMetadata::default()
+        },
         resume: resumed(request.reconnect, request.participant_sid)?,
         sync_state: request.sync_state,
         insists_on_codec: RUST_CORE.iter().any(|(sdk, _)| client.sdk == i32::from(*sdk)),
@@ -220,9 +235,6 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
 fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
     if query.text("publish").is_some_and(|publish| !publish.is_empty()) {
         return Err(JoinError::PublishOnly);
-    }
-    if query.text("attributes").is_some_and(|attributes| !attributes.is_empty()) {
-        return Err(JoinError::OwnMetadata);
     }
     let settings = ConnectionSettings {
         auto_subscribe: query.is_set("auto_subscribe").unwrap_or(true),
@@ -242,6 +254,7 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         settings,
         tracks: Vec::new(),
         offer: None,
+        own_metadata: OwnMetadata { attributes: query.attributes()?, ..OwnMetadata::default() },
         resume: resumed(is_resume, query.text("sid").unwrap_or_default())?,
         sync_state: None,
         insists_on_codec: query.text("sdk").is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
@@ -258,130 +271,4 @@ fn resumed(is_resume: bool, sid: String) -> Result<Option<ParticipantSid>, JoinE
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use base64::engine::general_purpose::{URL_SAFE, URL_SAFE_NO_PAD};
-    use flate2::Compression as Level;
-    use flate2::write::GzEncoder;
-    use proptest::prelude::*;
-    use proto::ClientInfo;
-
-    use super::*;
-
-    fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Level::default());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    fn request() -> JoinRequest {
-        JoinRequest {
-            client_info: Some(ClientInfo { protocol: 17, client_protocol: 1, ..ClientInfo::default() }),
-            connection_settings: Some(ConnectionSettings { auto_subscribe: true, ..ConnectionSettings::default() }),
-            publisher_offer: Some(SessionDescription { sdp: "v=0".into(), id: 1, ..SessionDescription::default() }),
-            ..JoinRequest::default()
-        }
-    }
-
-    fn query(compression: Compression, bytes: Vec<u8>) -> String {
-        let wrapped = WrappedJoinRequest { compression: compression.into(), join_request: bytes };
-        let text = URL_SAFE.encode(wrapped.encode_to_vec()).replace('=', "%3D");
-        format!("access_token=jwt&join_request={text}")
-    }
-
-    fn parse(mode: ConnectionMode, query: &str, authorization: Option<&str>) -> Result<JoinParameters, JoinError> {
-        ConnectRequest::new(mode, query, authorization)?.parameters()
-    }
-
-    fn parse_v1(query: &str) -> Result<JoinParameters, JoinError> {
-        parse(ConnectionMode::Single, query, None)
-    }
-
-    #[test]
-    fn a_join_request_is_read_plain_and_compressed() {
-        let bytes = request().encode_to_vec();
-        for query in [query(Compression::Gzip, gzip(&bytes)), query(Compression::None, bytes)] {
-            let join = parse_v1(&query).unwrap();
-            assert_eq!((join.protocol, join.client_protocol), (17, 1));
-            assert!(join.settings.auto_subscribe && join.resume.is_none());
-            assert_eq!(join.offer.unwrap().sdp, "v=0");
-            assert!(!join.insists_on_codec);
-        }
-        let client_info = Some(ClientInfo { sdk: Sdk::Rust.into(), ..request().client_info.unwrap() });
-        let of_rust = JoinRequest { client_info, ..request() }.encode_to_vec();
-        assert!(parse_v1(&query(Compression::None, of_rust)).unwrap().insists_on_codec);
-        let wrapped = WrappedJoinRequest { compression: 0, join_request: request().encode_to_vec() };
-        let unpadded = URL_SAFE_NO_PAD.encode(wrapped.encode_to_vec());
-        assert!(parse_v1(&format!("join_request={unpadded}&access_token=jwt")).is_ok());
-    }
-
-    #[test]
-    fn a_join_request_that_inflates_to_more_than_it_may_or_has_too_many_entries_is_refused() {
-        let large = JoinRequest { participant_sid: "s".repeat(300 * 1024), ..request() }.encode_to_vec();
-        assert_eq!(parse_v1(&query(Compression::Gzip, gzip(&large))).unwrap_err(), JoinError::JoinRequest);
-        let tracks = JoinRequest { add_track_requests: vec![AddTrackRequest::default(); 1_000], ..request() };
-        let state =
-            SyncState { publish_tracks: vec![proto::TrackPublishedResponse::default(); 1_000], ..SyncState::default() };
-        let state = JoinRequest { sync_state: Some(state), ..request() };
-        for long in [tracks, state] {
-            let bytes = long.encode_to_vec();
-            for query in [query(Compression::Gzip, gzip(&bytes)), query(Compression::None, bytes)] {
-                assert_eq!(parse_v1(&query).unwrap_err(), JoinError::JoinRequest);
-            }
-        }
-    }
-
-    #[test]
-    fn metadata_and_attributes_of_ones_own_are_refused() {
-        let request = JoinRequest { metadata: "{}".into(), ..request() };
-        assert_eq!(parse_v1(&query(Compression::None, request.encode_to_vec())).unwrap_err(), JoinError::OwnMetadata);
-        let older = parse(ConnectionMode::Dual, "access_token=jwt&protocol=16&attributes=e30%3D", None);
-        assert_eq!(older.unwrap_err(), JoinError::OwnMetadata, "on the older path too");
-    }
-
-    #[test]
-    fn a_query_of_the_older_path_is_read_and_all_tracks_are_received_unless_it_says_otherwise() {
-        let parse = |query: &str| parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
-        let join = parse("protocol=16&client_protocol=2&capabilities=1,2&adaptive_stream=1").unwrap();
-        assert!(join.settings.auto_subscribe && join.settings.adaptive_stream && !join.settings.disable_ice_lite);
-        assert_eq!((join.capabilities, join.settings.subscriber_allow_pause), (vec![1, 2], None));
-        let join = parse("protocol=16&auto_subscribe=0&subscriber_allow_pause=1&reconnect=1&sid=PA_1").unwrap();
-        assert!(!join.settings.auto_subscribe && join.settings.subscriber_allow_pause == Some(true));
-        assert_eq!(join.resume, Some("PA_1".parse().unwrap()));
-        assert!(!join.insists_on_codec && parse("protocol=16&sdk=python").unwrap().insists_on_codec);
-        assert_eq!(parse("protocol=8").unwrap_err(), JoinError::Protocol);
-        assert_eq!(parse("protocol=16&publish=1").unwrap_err(), JoinError::PublishOnly);
-        assert_eq!(parse("protocol=16&reconnect=1").unwrap_err(), JoinError::Participant);
-        let bare = super::ConnectRequest::new(ConnectionMode::Dual, "protocol=16", None);
-        assert_eq!(bare.unwrap_err(), JoinError::NoToken);
-    }
-
-    #[test]
-    fn a_join_request_on_the_older_path_asks_for_one_peer_connection_too() {
-        let parse = |query: &str| parse(ConnectionMode::Dual, query, Some("Bearer jwt"));
-        let join = parse(&query(Compression::Gzip, gzip(&request().encode_to_vec()))).unwrap();
-        assert_eq!((join.mode, join.protocol), (ConnectionMode::Single, 17));
-        assert_eq!(join.offer.unwrap().sdp, "v=0");
-        assert_eq!(parse("protocol=16&join_request=").unwrap().mode, ConnectionMode::Dual);
-        assert_eq!(parse("protocol=16&join_request=!").unwrap_err(), JoinError::JoinRequest);
-    }
-
-    #[test]
-    fn what_is_shown_of_a_join_contains_no_token() {
-        let request = ConnectRequest::new(ConnectionMode::Dual, "access_token=jwt", None).unwrap();
-        assert_eq!(request.token().reveal(), "jwt");
-        assert!(!format!("{request:?}").contains("jwt"));
-    }
-
-    proptest! {
-        #[test]
-        fn no_query_causes_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), text in ".{0,200}") {
-            let _ = parse_v1(&query(Compression::Gzip, bytes.clone()));
-            let _ = parse_v1(&query(Compression::Gzip, gzip(&bytes)));
-            let _ = parse_v1(&query(Compression::None, bytes));
-            let _ = parse(ConnectionMode::Dual, &text, None);
-            let _ = parse_v1(&format!("access_token=a&join_request={text}"));
-        }
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@ use proto::{DisconnectReason, ParticipantInfo};
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::media_tracks::AnnounceError;
+use crate::embedded::own_metadata::OwnMetadataError;
 
 /// The version of LiveKit whose behaviour clients may expect.
 const SERVER_VERSION: &str = "1.9.0";
@@ -83,10 +84,26 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
 /// Returns the refusal of a request that carries an id, or of a track that was announced. The request has nothing but what names
 /// it to the client.
 pub fn refusal(request_id: u32, reason: Reason, request: impl Into<Option<Request>>) -> Message {
-    let request = request.into();
+    response(request_id, reason, request.into())
+}
+
+fn response(request_id: u32, reason: Reason, request: Option<Request>) -> Message {
     let response =
         proto::RequestResponse { request_id, reason: reason.into(), request, ..proto::RequestResponse::default() };
     Message::RequestResponse(response)
+}
+
+/// Returns the response to a request that was carried out.
+pub fn acceptance(request_id: u32, request: Request) -> Message {
+    response(request_id, Reason::Ok, Some(request))
+}
+
+/// Returns the reason why a client may not say something of itself.
+pub fn own_metadata_reason(error: OwnMetadataError) -> Reason {
+    match error {
+        OwnMetadataError::NotPermitted | OwnMetadataError::Reserved | OwnMetadataError::Gone => Reason::NotAllowed,
+        OwnMetadataError::TooLong => Reason::LimitExceeded,
+    }
 }
 
 /// Returns the reason that a client gets for a track that was not admitted.

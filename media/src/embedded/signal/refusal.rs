@@ -2,6 +2,7 @@
 
 use super::join::JoinError;
 use crate::embedded::error::MachineError;
+use crate::embedded::own_metadata::OwnMetadataError;
 use crate::port::ReportError;
 use crate::token::TokenError;
 
@@ -29,7 +30,8 @@ pub enum Refusal {
 impl From<JoinError> for Refusal {
     fn from(error: JoinError) -> Self {
         match error {
-            JoinError::NoToken | JoinError::OwnMetadata => Self::Unauthorized(error.to_string()),
+            error @ JoinError::OwnMetadata(OwnMetadataError::TooLong) => Self::BadRequest(error),
+            JoinError::NoToken | JoinError::OwnMetadata(_) => Self::Unauthorized(error.to_string()),
             error => Self::BadRequest(error),
         }
     }

@@ -28,6 +28,7 @@ use proto::{DisconnectReason, ParticipantInfo};
 use self::simulate::ClosedResume;
 use super::join::JoinParameters;
 use super::messages;
+use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::machine::Machine;
 use crate::embedded::turn::TurnServers;
 use crate::embedded::wire::participant_info;
@@ -40,6 +41,8 @@ const PING_TIMEOUT: i32 = 15;
 const SILENCE: Duration = Duration::from_secs(15);
 /// How often a client's token is refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
+/// The version of the protocol since which a request that was carried out has a response.
+const ACCEPTANCE_PROTOCOL: i32 = 15;
 /// How long a client whose media is dead may take to resume.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -92,6 +95,10 @@ pub(super) struct Session {
     permits_simulations: bool,
     /// Whether the client sends a video with the codec that it names, whatever the answer.
     insists_on_codec: bool,
+    /// Whether the client knows responses that a request was carried out.
+    knows_acceptance: bool,
+    /// As how many changes one of the client counts.
+    change_weight: u32,
     /// When the websocket of the next resume is closed, in a simulation.
     closed_resume: Option<ClosedResume>,
 }
@@ -116,6 +123,8 @@ impl Session {
             is_over: false,
             permits_simulations: false,
             insists_on_codec: false,
+            knows_acceptance: false,
+            change_weight: 1,
             closed_resume: None,
         }
     }
@@ -129,6 +138,8 @@ impl Session {
     /// handled like requests.
     pub fn start(&mut self, context: &mut Context<'_>, join: &JoinParameters) {
         self.insists_on_codec = join.insists_on_codec;
+        self.knows_acceptance = join.protocol >= ACCEPTANCE_PROTOCOL;
+        self.change_weight = context.machine.present(&self.sid).map_or(1, LocalParticipant::change_weight);
         self.add_peer(context, join);
         if let Some(response) = self.join_response(context) {
             self.send(Message::Join(response));
@@ -151,6 +162,11 @@ impl Session {
     /// Returns whether the websocket has to be closed once the messages are sent, once for each websocket.
     pub fn take_close(&mut self) -> bool {
         std::mem::take(&mut self.closes_socket)
+    }
+
+    /// Returns as how many changes one of the client counts.
+    pub fn change_weight(&self) -> u32 {
+        self.change_weight
     }
 
     /// Returns whether the session is over.

@@ -80,6 +80,9 @@ static SYNC_STATE: Shape = Shape {
         part(9, 1, &TRACKS_OF),
     ],
 };
+/// `UpdateParticipantMetadata`, with its attributes. One that is longer than a participant's texts may be is answered so.
+static METADATA: Shape = Shape { bytes: KIB * KIB, fields: MANY + 8, parts: &[part(3, MANY, &ATTRIBUTE)] };
+static ATTRIBUTE: Shape = flat(KIB * KIB);
 /// A message that is refused or ignored.
 static UNUSED: Shape = Shape { bytes: 64 * KIB, fields: MANY + 8, parts: &[] };
 
@@ -100,7 +103,7 @@ pub static REQUEST: Shape = Shape {
         part(11, 1, &PERMISSION),
         part(12, 1, &SYNC_STATE),
         part(13, 1, &SMALL),
-        part(15, 1, &UNUSED),
+        part(15, 1, &METADATA),
         part(16, 1, &SMALL),
         part(17, 1, &SMALL),
         part(18, 1, &SMALL),

@@ -680,7 +680,7 @@ export type NewSessionToken = string;
  */
 export type Participant = {
     /**
-     * Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`.
+     * Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if its role permits.
      */
     attributes: {
         [key: string]: string;
@@ -702,11 +702,11 @@ export type Participant = {
      */
     kind: ParticipantKind;
     /**
-     * The metadata in the token.
+     * The metadata in the token, unless its client has set others.
      */
     metadata: string;
     /**
-     * The display name in the token; empty if it has none.
+     * The display name in the token, unless its client has set another; empty if it has none.
      */
     name: string;
     /**
@@ -1021,6 +1021,10 @@ export type RolePermissions = {
      * May unmute tracks of other participants.
      */
     unmute_others?: boolean;
+    /**
+     * Beyond the contract: may change its own name, metadata and attributes by the protocol of clients. Shown only if it is true.
+     */
+    update_own_metadata?: boolean;
 };
 
 /**

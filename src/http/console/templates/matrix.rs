@@ -21,8 +21,8 @@ const KINDS: [(PublishKind, &str); 4] = [
     (PublishKind::Screen, "Share the screen"),
     (PublishKind::Data, "Send data"),
 ];
-/// The moderation of others.
-const PERMISSIONS: [(Permission, &str); 8] = [
+/// The moderation of others, and changes of oneself.
+const PERMISSIONS: [(Permission, &str); 9] = [
     (Permission::EndRoom, "End the room"),
     (Permission::RemoveOthers, "Remove others"),
     (Permission::MuteOthers, "Mute others"),
@@ -31,6 +31,7 @@ const PERMISSIONS: [(Permission, &str); 8] = [
     (Permission::SendData, "Send data by the server"),
     (Permission::Record, "Record"),
     (Permission::Broadcast, "Broadcast"),
+    (Permission::UpdateOwnMetadata, "Change own name and attributes"),
 ];
 
 /// The routes of the actions.

@@ -23,6 +23,7 @@ impl Session {
                 let track_sid = track.to_string();
                 self.send(Message::TrackUnpublished(proto::TrackUnpublishedResponse { track_sid }));
             }
+            ClientNotice::MetadataUpdated { request_id } => self.metadata_updated(context, request_id),
             ClientNotice::RoleChanged(_) => self.refresh_token(context),
             ClientNotice::SubscriptionPermission { publisher, track, is_allowed } => {
                 let update = proto::SubscriptionPermissionUpdate {

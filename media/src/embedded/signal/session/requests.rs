@@ -14,6 +14,7 @@ use proto::signal_response::Message;
 use super::{Context, Session};
 use crate::embedded::announcement;
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
+use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::signal::messages;
 
@@ -44,11 +45,7 @@ impl Session {
             signal_request::Message::Ping(_) => self.send(Message::Pong(context.now.millis())),
             signal_request::Message::PingReq(ping) => self.pong(context, &ping),
             signal_request::Message::Simulate(request) => self.simulate(context, request),
-            signal_request::Message::UpdateMetadata(update) => {
-                let request_id = update.request_id;
-                let named = proto::UpdateParticipantMetadata { request_id, ..Default::default() };
-                self.send(messages::refusal(request_id, Reason::NotAllowed, Request::UpdateMetadata(named)));
-            }
+            signal_request::Message::UpdateMetadata(update) => self.update_metadata(context, update),
             signal_request::Message::PublishDataTrackRequest(request) => {
                 let named = proto::PublishDataTrackRequest { pub_handle: request.pub_handle, ..Default::default() };
                 self.send(messages::refusal(0, Reason::UnsupportedType, Request::PublishDataTrack(named)));
@@ -106,6 +103,25 @@ impl Session {
             }
         };
         self.send(message);
+    }
+
+    /// Changes what the client says of itself. A notice of the change is answered by [`Session::metadata_updated`].
+    fn update_metadata(&mut self, context: &mut Context<'_>, update: proto::UpdateParticipantMetadata) {
+        let request_id = update.request_id;
+        let updated = context.machine.update_own_metadata(&self.sid, update.into(), request_id);
+        self.change_weight = context.machine.present(&self.sid).map_or(1, LocalParticipant::change_weight);
+        if let Err(error) = updated {
+            let reason = messages::own_metadata_reason(error);
+            self.send(messages::refusal(request_id, reason, named_update(request_id)));
+        }
+    }
+
+    /// Answers a change of what the client says of itself, after the update with it.
+    pub(super) fn metadata_updated(&mut self, context: &mut Context<'_>, request_id: u32) {
+        self.refresh_token(context);
+        if self.knows_acceptance {
+            self.send(messages::acceptance(request_id, named_update(request_id)));
+        }
     }
 
     fn mute(&self, context: &mut Context<'_>, mute: &proto::MuteTrackRequest) {
@@ -196,6 +212,11 @@ impl Session {
         let received = received.filter_map(|of| Some((of.publisher_sid.parse::<ParticipantSid>().ok()?, of.last_seq)));
         self.command(context, PeerCommand::ReplayData { received: received.collect() });
     }
+}
+
+/// Returns an update without its texts, which a response repeats.
+fn named_update(request_id: u32) -> Request {
+    Request::UpdateMetadata(proto::UpdateParticipantMetadata { request_id, ..Default::default() })
 }
 
 /// Returns the quality that a client names; the best for one that it does not.

@@ -3,6 +3,7 @@
 mod joining;
 mod leaving;
 mod messages;
+mod metadata;
 mod simulate;
 mod tracks;
 

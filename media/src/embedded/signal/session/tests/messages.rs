@@ -95,20 +95,16 @@ fn speech_and_connections_are_told_of_those_that_are_received() {
 }
 
 #[test]
-fn metadata_of_ones_own_and_data_tracks_are_refused() {
+fn data_tracks_are_refused() {
     let mut world = World::new();
     let alice = world.joined("alice", None);
     world.take_all();
-    let update = proto::UpdateParticipantMetadata { request_id: 9, ..proto::UpdateParticipantMetadata::default() };
-    world.request(&alice, Request::UpdateMetadata(update));
     world.request(&alice, Request::PublishDataTrackRequest(proto::PublishDataTrackRequest::default()));
     let reasons = world.take(&alice).into_iter().map(|message| match message {
         Response::RequestResponse(response) => (response.request_id, response.reason()),
         other => panic!("{other:?}"),
     });
-    let (refused, unsupported) =
-        (proto::request_response::Reason::NotAllowed, proto::request_response::Reason::UnsupportedType);
-    assert_eq!(reasons.collect::<Vec<_>>(), [(9, refused), (0, unsupported)]);
+    assert_eq!(reasons.collect::<Vec<_>>(), [(0, Reason::UnsupportedType)]);
 }
 
 #[test]

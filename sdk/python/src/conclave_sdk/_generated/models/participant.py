@@ -24,7 +24,8 @@ class Participant:
     """A participant as the media plane reports it now."""
 
     attributes: ParticipantAttributes
-    """ Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`. """
+    """ Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has
+    set, if its role permits. """
     identity: str
     """ The identity in the participant's token. """
     is_publisher: bool
@@ -32,9 +33,9 @@ class Participant:
     kind: ParticipantKind
     """ The kind of a participant. """
     metadata: str
-    """ The metadata in the token. """
+    """ The metadata in the token, unless its client has set others. """
     name: str
-    """ The display name in the token; empty if it has none. """
+    """ The display name in the token, unless its client has set another; empty if it has none. """
     sid: str
     """ The media plane's id of this join. """
     state: ParticipantState

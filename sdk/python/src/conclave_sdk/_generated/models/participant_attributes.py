@@ -11,7 +11,10 @@ T = TypeVar("T", bound="ParticipantAttributes")
 
 @_attrs_define
 class ParticipantAttributes:
-    """Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`."""
+    """Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if
+    its role permits.
+
+    """
 
     additional_properties: dict[str, str] = _attrs_field(init=False, factory=dict)
 

@@ -30,6 +30,9 @@ class RolePermissions:
     """ May send data through the server. """
     unmute_others: bool | Unset = False
     """ May unmute tracks of other participants. """
+    update_own_metadata: bool | Unset = False
+    """ Beyond the contract: may change its own name, metadata and attributes by the protocol of clients. Shown only
+    if it is true. """
 
     def to_dict(self) -> dict[str, Any]:
         broadcast = self.broadcast
@@ -47,6 +50,8 @@ class RolePermissions:
         send_data = self.send_data
 
         unmute_others = self.unmute_others
+
+        update_own_metadata = self.update_own_metadata
 
         field_dict: dict[str, Any] = {}
 
@@ -67,6 +72,8 @@ class RolePermissions:
             field_dict["send_data"] = send_data
         if unmute_others is not UNSET:
             field_dict["unmute_others"] = unmute_others
+        if update_own_metadata is not UNSET:
+            field_dict["update_own_metadata"] = update_own_metadata
 
         return field_dict
 
@@ -89,6 +96,8 @@ class RolePermissions:
 
         unmute_others = d.pop("unmute_others", UNSET)
 
+        update_own_metadata = d.pop("update_own_metadata", UNSET)
+
         role_permissions = cls(
             broadcast=broadcast,
             change_role=change_role,
@@ -98,6 +107,7 @@ class RolePermissions:
             remove_others=remove_others,
             send_data=send_data,
             unmute_others=unmute_others,
+            update_own_metadata=update_own_metadata,
         )
 
         return role_permissions

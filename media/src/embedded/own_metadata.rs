@@ -1,0 +1,243 @@
+//! What a client says of its own participant: a name, metadata and attributes, by signalling or when it joins.
+//!
+//! All of it goes to every other client, and to those that join later. So it is bounded, also by how often it changes: a change of a
+//! participant that says much counts as several (see [`Texts::weight`]).
+
+use std::collections::BTreeMap;
+
+use conclave_model::participant::is_reserved_attribute;
+use livekit_protocol as proto;
+
+use crate::token::Claims;
+
+/// The longest name, in bytes, as LiveKit has it.
+const MAX_NAME: usize = 256;
+/// The most metadata, in bytes.
+const MAX_METADATA: usize = 64 * 1024;
+/// The most of the names and values of all attributes of a participant, in bytes, as LiveKit has it.
+const MAX_ATTRIBUTES: usize = 64 * 1024;
+/// The bytes of a participant's texts by which a change of it counts once more.
+const BYTES_OF_A_CHANGE: usize = 8 * 1024;
+/// The most of these texts that a refreshed token contains, in bytes: it goes into a url.
+const MAX_IN_TOKEN: usize = 4 * 1024;
+
+/// The texts by which others know a participant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts {
+    pub name: String,
+    pub metadata: String,
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// What a client changes of them. An empty text changes nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnMetadata {
+    pub name: String,
+    pub metadata: String,
+    /// The attributes that change; others stay.
+    pub attributes: BTreeMap<String, String>,
+    /// Whether an empty value deletes its attribute. If not, it changes nothing.
+    pub deletes: bool,
+}
+
+/// Why a participant does not get the texts that its client sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OwnMetadataError {
+    /// Its role does not permit it.
+    #[error("the token does not permit metadata or attributes of one's own")]
+    NotPermitted,
+    /// The server alone sets attributes of this name.
+    #[error("attributes whose names begin with svc. are the server's")]
+    Reserved,
+    /// A text is too long.
+    #[error("a name may have {MAX_NAME} bytes, metadata {MAX_METADATA}, all attributes {MAX_ATTRIBUTES}")]
+    TooLong,
+    /// The participant is gone.
+    #[error("the participant has left")]
+    Gone,
+}
+
+impl OwnMetadata {
+    /// Returns whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.name.is_empty() && self.metadata.is_empty() && self.attributes.is_empty()
+    }
+}
+
+/// Checks what a client says of itself when it joins with a token.
+///
+/// # Errors
+/// See [`OwnMetadataError`].
+pub(super) fn check_join(claims: &Claims, own: &OwnMetadata) -> Result<(), OwnMetadataError> {
+    if own.is_empty() {
+        return Ok(());
+    }
+    if !claims.grants.can_update_own_metadata {
+        return Err(OwnMetadataError::NotPermitted);
+    }
+    let Claims { name, metadata, attributes, .. } = claims.clone();
+    Texts { name, metadata, attributes }.with(own.clone()).map(drop)
+}
+
+impl From<proto::UpdateParticipantMetadata> for OwnMetadata {
+    fn from(update: proto::UpdateParticipantMetadata) -> Self {
+        Self {
+            name: update.name,
+            metadata: update.metadata,
+            attributes: update.attributes.into_iter().collect(),
+            deletes: true,
+        }
+    }
+}
+
+impl Texts {
+    /// Returns the texts with a change.
+    ///
+    /// # Errors
+    /// The change is of an attribute that the server alone sets, or the texts would be too long.
+    pub fn with(&self, change: OwnMetadata) -> Result<Self, OwnMetadataError> {
+        if change.attributes.keys().any(|name| is_reserved_attribute(name)) {
+            return Err(OwnMetadataError::Reserved);
+        }
+        let mut changed = self.clone();
+        if !change.name.is_empty() {
+            changed.name = change.name;
+        }
+        if !change.metadata.is_empty() {
+            changed.metadata = change.metadata;
+        }
+        for (name, value) in change.attributes {
+            if !value.is_empty() {
+                changed.attributes.insert(name, value);
+            } else if change.deletes {
+                changed.attributes.remove(&name);
+            }
+        }
+        if changed.is_too_long() { Err(OwnMetadataError::TooLong) } else { Ok(changed) }
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.name.len() > MAX_NAME || self.metadata.len() > MAX_METADATA || self.attribute_bytes() > MAX_ATTRIBUTES
+    }
+
+    fn attribute_bytes(&self) -> usize {
+        self.attributes.iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.name.len() + self.metadata.len() + self.attribute_bytes()
+    }
+
+    /// Returns as how many changes one of its participant counts.
+    pub fn weight(&self) -> u32 {
+        u32::try_from(1 + self.bytes() / BYTES_OF_A_CHANGE).unwrap_or(u32::MAX)
+    }
+
+    /// Returns whether a refreshed token has room for them.
+    pub fn fit_into_token(&self) -> bool {
+        self.bytes() <= MAX_IN_TOKEN
+    }
+
+    /// Returns the texts of a token with the attributes that the server has set since.
+    pub fn with_reserved(&self, now: &BTreeMap<String, String>) -> Self {
+        let own = self.attributes.iter().filter(|(name, _)| !is_reserved_attribute(name));
+        let reserved = now.iter().filter(|(name, _)| is_reserved_attribute(name));
+        let attributes = own.chain(reserved).map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self { attributes, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attributes(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn known() -> Texts {
+        Texts {
+            name: "Alice".into(),
+            metadata: "{}".into(),
+            attributes: attributes(&[("svc.role", "host"), ("hand", "up"), ("mood", "good")]),
+        }
+    }
+
+    fn change(pairs: &[(&str, &str)]) -> OwnMetadata {
+        OwnMetadata { attributes: attributes(pairs), deletes: true, ..OwnMetadata::default() }
+    }
+
+    #[test]
+    fn what_is_empty_stays_and_an_empty_value_deletes_its_attribute() {
+        let changed = known().with(change(&[("hand", ""), ("seat", "4"), ("none", "")])).unwrap();
+        let attributes = attributes(&[("svc.role", "host"), ("mood", "good"), ("seat", "4")]);
+        assert_eq!(changed, Texts { attributes, ..known() });
+        let named = OwnMetadata { name: "Al".into(), metadata: "[]".into(), ..OwnMetadata::default() };
+        let changed = known().with(named).unwrap();
+        assert_eq!((changed.name.as_str(), changed.metadata.as_str()), ("Al", "[]"));
+        assert_eq!(changed.attributes, known().attributes);
+    }
+
+    #[test]
+    fn a_join_deletes_no_attribute() {
+        let changed = known().with(OwnMetadata { deletes: false, ..change(&[("hand", ""), ("mood", "bad")]) }).unwrap();
+        assert_eq!((&changed.attributes["hand"][..], &changed.attributes["mood"][..]), ("up", "bad"));
+    }
+
+    #[test]
+    fn an_attribute_of_the_server_is_neither_set_nor_deleted() {
+        for name in ["svc.role", "svc.publish.max_kbps", "svc.", "svc.anything"] {
+            for value in ["owner", ""] {
+                assert_eq!(known().with(change(&[("hand", "down"), (name, value)])), Err(OwnMetadataError::Reserved));
+            }
+        }
+        assert!(known().with(change(&[("svc", "is not reserved"), ("lk.agent.state", "speaking")])).is_ok());
+    }
+
+    #[test]
+    fn each_text_is_as_long_as_it_may_be_and_no_longer() {
+        let of = |name: usize, metadata: usize| OwnMetadata {
+            name: "n".repeat(name),
+            metadata: "m".repeat(metadata),
+            ..OwnMetadata::default()
+        };
+        assert!(known().with(of(MAX_NAME, MAX_METADATA)).is_ok());
+        assert_eq!(known().with(of(MAX_NAME + 1, 0)), Err(OwnMetadataError::TooLong));
+        assert_eq!(known().with(of(0, MAX_METADATA + 1)), Err(OwnMetadataError::TooLong));
+        let most = MAX_ATTRIBUTES - known().attribute_bytes() - 1;
+        let full = known().with(change(&[("a", &"v".repeat(most))])).unwrap();
+        assert_eq!(full.with(change(&[("b", "1")])), Err(OwnMetadataError::TooLong), "all attributes count together");
+        assert!(full.with(change(&[("a", ""), ("b", "1")])).is_ok());
+    }
+
+    #[test]
+    fn a_participant_that_says_much_makes_fewer_changes() {
+        assert_eq!(known().weight(), 1);
+        let much = known().with(OwnMetadata { metadata: "m".repeat(MAX_METADATA), ..OwnMetadata::default() }).unwrap();
+        assert_eq!((much.weight(), much.fit_into_token(), known().fit_into_token()), (9, false, true));
+    }
+
+    proptest! {
+        #[test]
+        fn no_change_touches_the_attributes_of_the_server(
+            changes in prop::collection::vec(prop::collection::btree_map("(svc\\.)?[a-c]{1,2}", "[x-z]{0,2}", 0..4), 0..8),
+            deletes: bool,
+        ) {
+            let mut texts = known();
+            for attributes in changes {
+                let is_reserved = attributes.keys().any(|name| is_reserved_attribute(name));
+                let change = OwnMetadata { attributes, deletes, ..OwnMetadata::default() };
+                match texts.with(change) {
+                    Ok(changed) => texts = changed,
+                    Err(error) => prop_assert!(is_reserved && error == OwnMetadataError::Reserved),
+                }
+                let reserved = texts.attributes.iter().filter(|(name, _)| is_reserved_attribute(name));
+                prop_assert_eq!(reserved.collect::<Vec<_>>(), [(&"svc.role".to_owned(), &"host".to_owned())]);
+                prop_assert!(texts.attributes.values().all(|value| !value.is_empty()));
+                prop_assert_eq!(texts.with_reserved(&texts.attributes), texts.clone());
+            }
+        }
+    }
+}
