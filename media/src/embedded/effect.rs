@@ -1,12 +1,11 @@
 //! What a call on the machine asks the driver to do besides sending reports: to notify clients, to command the
 //! media workers, and to let egresses know of changes.
 
-use std::sync::Arc;
-
 use conclave_egress::Attendee;
 use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
 use conclave_rtc::Command;
-use livekit_protocol::ParticipantInfo;
+
+use super::update_batch::Infos;
 
 /// Something that the driver has to do. The order matters: a client learns of a track before its packets arrive.
 #[derive(Debug)]
@@ -57,8 +56,8 @@ pub(super) enum JobEffect {
 /// A change that a client is notified of.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ClientNotice {
-    /// A participant, perhaps the client's own, has changed, come or left.
-    ParticipantChanged(Arc<ParticipantInfo>),
+    /// Participants, perhaps the client's own, have changed, come or left.
+    ParticipantsChanged(Infos),
     /// The server muted or unmuted a track of the client's participant.
     Muted {
         /// The sid of the track.

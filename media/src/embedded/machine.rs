@@ -44,6 +44,7 @@ use super::inbox::Notice;
 use super::ingress_endpoint::IngressEndpoints;
 use super::local_participant::LocalParticipant;
 use super::members::Members;
+use super::update_batch::UpdateBatch;
 use crate::port::{MediaEvent, Report};
 
 /// A room, its participants, and its egresses and ingress endpoints.
@@ -64,6 +65,8 @@ pub(super) struct Machine {
     /// Whether the egresses have to follow a change.
     is_changed: bool,
     common: Arc<Common>,
+    /// What clients are told together.
+    batch: UpdateBatch,
     reports: Vec<Report>,
     effects: Vec<Effect>,
 }
@@ -77,6 +80,8 @@ enum Deadline {
     Egress(EgressId),
     /// A client's media has to be connected.
     Join(ParticipantSid),
+    /// What clients are told together is sent.
+    Updates,
 }
 
 impl Machine {
@@ -93,6 +98,7 @@ impl Machine {
             reading: Duration::ZERO,
             is_changed: false,
             common,
+            batch: UpdateBatch::default(),
             reports: Vec::new(),
             effects: Vec::new(),
         }
@@ -138,6 +144,7 @@ impl Machine {
                 Deadline::Bitrate(sid) => self.report_limit_change(&sid, now),
                 Deadline::Egress(id) => self.apply_due_transition(&id, now),
                 Deadline::Join(sid) => self.abort_late_join(&sid, now),
+                Deadline::Updates => self.end_update_interval(),
             }
         }
     }

@@ -52,6 +52,7 @@ mod sandbox;
 mod signal;
 mod stream_key_rates;
 mod turn;
+mod update_batch;
 mod whip;
 mod wire;
 

@@ -21,7 +21,7 @@ use conclave_model::{
 use conclave_rtc::Workers;
 use serde_json::Value;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::common::{Common, Owned};
 use super::effect::Effect;
@@ -183,11 +183,15 @@ impl Inner {
     fn watch_deadlines(self: &Arc<Self>, room: &Arc<Room>, state: &mut RoomState) {
         // The task also ends with the runtime that it was spawned on, and is then replaced.
         let is_watching = state.deadline_task.as_ref().is_some_and(|task| !task.is_finished());
-        if !is_watching
-            && state.machine.next_deadline().is_some()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            let waiting = wait_for_deadlines(Arc::downgrade(self), Arc::downgrade(room), self.clock.clone());
+        let Some(next) = state.machine.next_deadline() else { return };
+        if is_watching {
+            if state.awaited_deadline.is_some_and(|awaited| next < awaited) {
+                state.earlier_deadline.notify_one();
+            }
+        } else if let Ok(runtime) = Handle::try_current() {
+            let wake = Arc::clone(&state.earlier_deadline);
+            let waiting = wait_for_deadlines(Arc::downgrade(self), Arc::downgrade(room), wake, self.clock.clone());
+            state.awaited_deadline = None;
             state.deadline_task = Some(runtime.spawn(waiting));
         }
     }
@@ -205,16 +209,20 @@ fn next_deadline(room: &Weak<Room>) -> Option<Duration> {
     let room = room.upgrade()?;
     let mut state = room.lock();
     let next = state.machine.next_deadline();
+    state.awaited_deadline = next;
     if next.is_none() {
         state.deadline_task = None;
     }
     next
 }
 
-/// Waits for one deadline of a room after another until there is none.
-async fn wait_for_deadlines(plane: Weak<Inner>, room: Weak<Room>, clock: Clock) {
+/// Waits for one deadline of a room after another until there is none. `wake` says that there is an earlier one.
+async fn wait_for_deadlines(plane: Weak<Inner>, room: Weak<Room>, wake: Arc<Notify>, clock: Clock) {
     while let Some(next) = next_deadline(&room) {
-        clock.sleep_until_reading(next).await;
+        tokio::select! {
+            () = clock.sleep_until_reading(next) => {}
+            () = wake.notified() => continue,
+        }
         if let Some((plane, room)) = plane.upgrade().zip(room.upgrade()) {
             plane.call_in(&room, Machine::tick);
         }

@@ -38,6 +38,10 @@ pub(super) struct RoomState {
     pub machine: Machine,
     /// The task that waits for the machine's deadlines; `None` while there is no deadline.
     pub deadline_task: Option<JoinHandle<()>>,
+    /// The deadline that it waits for.
+    pub awaited_deadline: Option<Duration>,
+    /// Wakes it for an earlier one.
+    pub earlier_deadline: Arc<Notify>,
     /// Whether it has left the directory.
     is_closed: bool,
 }
@@ -47,7 +51,13 @@ impl Room {
         let machine = Machine::new(name.clone(), Arc::clone(common));
         Self {
             name,
-            state: Mutex::new(RoomState { machine, deadline_task: None, is_closed: false }),
+            state: Mutex::new(RoomState {
+                machine,
+                deadline_task: None,
+                awaited_deadline: None,
+                earlier_deadline: Arc::default(),
+                is_closed: false,
+            }),
             sessions: Sessions::default(),
             media: Mutex::default(),
             joins: Notify::new(),

@@ -41,7 +41,7 @@ impl Machine {
             self.report(now, MediaEvent::TrackPublished { participant: reference.clone(), track });
         }
         self.note_publishing(sid, now);
-        self.notify_changed(sid);
+        self.notify_changed_beside_tracks(sid);
         self.refresh_publisher(sid);
         if !has_client {
             self.refresh_message_reports();
@@ -124,7 +124,7 @@ impl Machine {
         self.detach_encoder(sid, now);
         if was_active {
             left.bump_version();
-            self.notify_left(&left);
+            self.notify_left(&left, !tracks.is_empty());
             self.refresh_publisher(sid);
         }
         if left.client.is_none() {

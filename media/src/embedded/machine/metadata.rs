@@ -17,7 +17,7 @@ impl Machine {
     ) -> Result<(), OwnMetadataError> {
         let local = self.participants.get_mut(sid).filter(|local| local.is_present()).ok_or(OwnMetadataError::Gone)?;
         if local.set_own_metadata(change)? {
-            self.notify_changed(sid);
+            self.notify_changed_beside_tracks(sid);
         }
         self.notify(sid, ClientNotice::MetadataUpdated { request_id });
         Ok(())

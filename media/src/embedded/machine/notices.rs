@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use conclave_model::ParticipantSid;
 use conclave_model::participant::ParticipantKind;
+use conclave_model::{Identity, ParticipantSid};
 use conclave_rtc::{Command, NewPeer, PeerCommand, PeerPermissions};
+use livekit_protocol::ParticipantInfo;
 use livekit_protocol::participant_info::State;
 
-use super::Machine;
+use super::{Deadline, Machine};
 use crate::embedded::effect::{ClientNotice, DisconnectCause, Effect};
 use crate::embedded::local_participant::LocalParticipant;
+use crate::embedded::update_batch::{Infos, UpdateBatch, Urgency};
 use crate::embedded::wire::participant_info;
 
 impl Machine {
@@ -46,50 +48,90 @@ impl Machine {
 
     /// Notifies a participant's own client, and those of the others if they see it, of its state now.
     pub(super) fn notify_changed(&mut self, sid: &ParticipantSid) {
+        self.tell_changed(sid, Urgency::AtOnce);
+    }
+
+    /// The same of a change that concerns no track. If the participant publishes none, it may wait in a large room.
+    pub(super) fn notify_changed_beside_tracks(&mut self, sid: &ParticipantSid) {
+        let publishes = self.participants.get(sid).is_some_and(|changed| changed.participant().is_publisher);
+        self.tell_changed(sid, if publishes { Urgency::AtOnce } else { Urgency::CanWait });
+    }
+
+    fn tell_changed(&mut self, sid: &ParticipantSid, urgency: Urgency) {
         let Some(changed) = self.participants.get_mut(sid) else { return };
         changed.bump_version();
         let info = Arc::new(participant_info(changed));
-        let is_visible = changed.is_active() && !changed.grants.hidden;
+        let visible = (changed.is_active() && !changed.grants.hidden).then(|| changed.identity().clone());
         self.note_change();
-        self.notify(sid, ClientNotice::ParticipantChanged(Arc::clone(&info)));
-        if is_visible {
-            self.notify_others(sid, &ClientNotice::ParticipantChanged(info));
+        self.notify(sid, ClientNotice::ParticipantsChanged([Arc::clone(&info)].into()));
+        if let Some(identity) = visible {
+            self.tell_others(&identity, info, urgency);
         }
     }
 
     /// Notifies the clients of all others that a participant, which they may have seen, has left.
-    pub(super) fn notify_left(&mut self, left: &LocalParticipant) {
+    pub(super) fn notify_left(&mut self, left: &LocalParticipant, was_publisher: bool) {
         if left.grants.hidden {
             // The room may be empty now.
             self.note_change();
         } else {
-            self.notify_gone(left);
+            self.notify_gone(left, if was_publisher { Urgency::AtOnce } else { Urgency::CanWait });
         }
     }
 
     /// Notifies the clients of all others that a participant has become hidden.
     pub(super) fn notify_hidden(&mut self, sid: &ParticipantSid) {
         if let Some(hidden) = self.participants.remove(sid) {
-            self.notify_gone(&hidden);
+            self.notify_gone(&hidden, Urgency::AtOnce);
             self.participants.insert(sid.clone(), hidden);
         }
     }
 
-    fn notify_gone(&mut self, gone: &LocalParticipant) {
+    fn notify_gone(&mut self, gone: &LocalParticipant, urgency: Urgency) {
         self.note_change();
         let mut info = participant_info(gone);
         info.state = State::Disconnected.into();
         info.tracks.clear();
-        self.notify_others(gone.sid(), &ClientNotice::ParticipantChanged(Arc::new(info)));
+        self.tell_others(gone.identity(), Arc::new(info), urgency);
     }
 
-    fn notify_others(&mut self, except: &ParticipantSid, notice: &ClientNotice) {
-        for other in self.members.iter().filter(|other| *other != except) {
-            let receiver = self.participants.get(other).filter(|p| p.is_present() && p.client.is_some());
-            if receiver.is_some() {
-                self.effects.push(Effect::Notify { to: other.clone(), notice: notice.clone() });
-            }
+    /// Notifies all other clients of a participant.
+    fn tell_others(&mut self, identity: &Identity, info: Arc<ParticipantInfo>, urgency: Urgency) {
+        let (clients, reading) = (self.present_clients().count(), self.reading);
+        self.change_batch(|batch| batch.push(identity, info, urgency, clients, reading));
+    }
+
+    /// Sends the news of an interval together.
+    pub(super) fn end_update_interval(&mut self) {
+        let reading = self.reading;
+        self.change_batch(|batch| batch.end_interval(reading));
+    }
+
+    /// Changes what waits, keeps its deadline, and sends what is due.
+    fn change_batch(&mut self, change: impl FnOnce(&mut UpdateBatch) -> Vec<Infos>) {
+        let before = self.batch.until;
+        let due = change(&mut self.batch);
+        if self.batch.until != before {
+            before.map(|until| self.deadlines.remove(&(until, Deadline::Updates)));
+            self.deadlines.extend(self.batch.until.map(|until| (until, Deadline::Updates)));
         }
+        if due.is_empty() {
+            return;
+        }
+        let receivers: Vec<_> = self.present_clients().cloned().collect();
+        for infos in due {
+            // Of more participants than one, a session leaves out its own.
+            let alone = if infos.len() == 1 { infos.first().map(|info| info.sid.clone()) } else { None };
+            let told = receivers.iter().filter(|to| alone.as_deref() != Some(to.as_str()));
+            let notice = ClientNotice::ParticipantsChanged(Arc::clone(&infos));
+            self.effects.extend(told.map(|to| Effect::Notify { to: to.clone(), notice: notice.clone() }));
+        }
+    }
+
+    /// Returns the participants whose clients are notified of what happens in the room.
+    fn present_clients(&self) -> impl Iterator<Item = &ParticipantSid> {
+        let is_notified = |local: &LocalParticipant| local.is_present() && local.client.is_some();
+        self.members.iter().filter(move |sid| self.participants.get(*sid).is_some_and(is_notified))
     }
 
     /// Notifies the client of a participant that has left of the cause, and closes its transports. With the last ones, the media

@@ -8,6 +8,7 @@ use conclave_model::Secret;
 use conclave_model::event::Departure;
 
 use super::*;
+use crate::embedded::client::Client;
 use crate::embedded::machine::tests::{NOW, claims};
 use crate::embedded::sandbox::conclude_join;
 
@@ -191,6 +192,26 @@ async fn a_participant_is_found_only_in_its_own_room() {
     let survey = plane.survey().await.unwrap();
     assert_eq!(survey.rooms, std::slice::from_ref(&name), "a question opens no room");
     assert_eq!(plane.participants(&name).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_earlier_deadline_than_the_one_that_is_awaited_is_not_missed() {
+    let (plane, name) = (plane(), room("stand-up"));
+    let (room, sid, _) = plane.inner().enter(&name, |machine, now| {
+        let sid = machine.request_join(claims(&name, "alice", None), Client::default(), now).unwrap();
+        machine.admit(&sid, now).unwrap();
+        sid
+    });
+    tokio::task::yield_now().await;
+    // It has less time than before to connect its media.
+    plane.inner().call_in(&room, |machine, _| machine.signal_lost(&sid));
+    plane.inner().clock.advance(Duration::from_secs(30));
+    let aborted = async {
+        while plane.inner().rooms.get(&name).is_some() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WAIT_LIMIT, aborted).await.expect("the join is aborted in time");
 }
 
 #[tokio::test]

@@ -308,7 +308,7 @@ impl SessionTask {
     fn flush(&mut self) {
         for message in self.session.take_messages() {
             let Some(replies) = self.socket.as_ref().and_then(|socket| socket.replies.as_ref()) else { break };
-            let is_snapshot = is_snapshot(&message);
+            let is_snapshot = is_snapshot(&message, &self.sid);
             if asks_for_offer(&message) {
                 self.budget.ask_for_offer();
             }

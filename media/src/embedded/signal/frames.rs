@@ -1,5 +1,6 @@
 //! Requests and responses as frames of a websocket.
 
+use conclave_model::ParticipantSid;
 use livekit_protocol as proto;
 use prost::Message as _;
 use proto::signal_request::Message as Request;
@@ -119,12 +120,14 @@ pub(super) fn encode(message: Message, as_text: bool) -> SignalFrame {
     text.map_or_else(|| SignalFrame::Binary(response.encode_to_vec()), SignalFrame::Text)
 }
 
-/// Returns whether a response lists all participants, which it does once for each websocket. An update about one of them, of which
-/// there are many, does not.
-pub(super) fn is_snapshot(message: &Message) -> bool {
+/// Returns whether a response to this participant lists all participants, which it does once for each websocket: then it is one of them
+/// itself. Of updates about some of them there are many.
+pub(super) fn is_snapshot(message: &Message, own: &ParticipantSid) -> bool {
     match message {
         Message::Join(_) => true,
-        Message::Update(update) => update.participants.len() > 1,
+        Message::Update(update) => {
+            update.participants.len() > 1 && update.participants.iter().any(|info| info.sid == own.as_str())
+        }
         _ => false,
     }
 }
@@ -161,6 +164,18 @@ mod tests {
             });
             assert_eq!(counted, Some(Weight::new(length, 0)));
         }
+    }
+
+    #[test]
+    fn the_list_of_all_is_a_snapshot_and_news_of_several_others_is_none() {
+        let own: ParticipantSid = "PA_own".parse().unwrap();
+        let update = |sids: &[&str]| {
+            let info = |sid: &&str| proto::ParticipantInfo { sid: (*sid).to_owned(), ..Default::default() };
+            Message::Update(proto::ParticipantUpdate { participants: sids.iter().map(info).collect() })
+        };
+        assert!(is_snapshot(&Message::Join(proto::JoinResponse::default()), &own));
+        assert!(is_snapshot(&update(&["PA_own", "PA_1", "PA_2"]), &own));
+        assert!(!is_snapshot(&update(&["PA_1", "PA_2"]), &own) && !is_snapshot(&update(&["PA_own"]), &own));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Messages to the client about what happens in the room.
 
+use std::sync::Arc;
+
 use livekit_protocol as proto;
 use proto::participant_info::State;
 use proto::signal_response::Message;
@@ -15,7 +17,7 @@ impl Session {
     /// Handles a notice of the machine.
     pub fn handle_notice(&mut self, context: &mut Context<'_>, notice: ClientNotice) {
         match notice {
-            ClientNotice::ParticipantChanged(info) => self.participant_changed(proto::ParticipantInfo::clone(&info)),
+            ClientNotice::ParticipantsChanged(infos) => self.participants_changed(&infos),
             ClientNotice::Muted { track, muted } => {
                 self.send(Message::Mute(proto::MuteTrackRequest { sid: track.to_string(), muted }));
             }
@@ -37,11 +39,19 @@ impl Session {
         }
     }
 
-    fn participant_changed(&mut self, info: proto::ParticipantInfo) {
+    fn participants_changed(&mut self, infos: &[Arc<proto::ParticipantInfo>]) {
+        // Its own state comes alone.
+        let is_for_client = |info: &&Arc<proto::ParticipantInfo>| infos.len() == 1 || info.sid != self.sid.as_str();
+        let infos: Vec<_> =
+            infos.iter().filter(is_for_client).map(|info| proto::ParticipantInfo::clone(info)).collect();
         if self.signal == Signal::Attached {
-            self.send(messages::update(vec![info]));
-        } else if info.state == i32::from(State::Disconnected) && self.missed_leaves.len() < MAX_MISSED {
-            self.missed_leaves.insert(info.sid.clone(), info);
+            self.send(messages::update(infos));
+            return;
+        }
+        for info in infos.into_iter().filter(|info| info.state == i32::from(State::Disconnected)) {
+            if self.missed_leaves.len() < MAX_MISSED {
+                self.missed_leaves.insert(info.sid.clone(), info);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod messages;
 mod metadata;
 mod simulate;
 mod tracks;
+mod updates;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,277 @@
+//! News of participants in a large room, which clients get together.
+//!
+//! In a room of 500, each that comes or goes would be a message to 499 others. So what concerns no media waits: the first news after a
+//! quiet time is sent at once, and then all of each interval together, of each participant the last. News of a participant that
+//! publishes never waits, since clients drop media of participants that they do not know.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_model::Identity;
+use livekit_protocol::ParticipantInfo;
+use prost::Message as _;
+
+/// Rooms with more clients than this are large.
+const LARGE_ROOM: usize = 50;
+/// How long news waits at most.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+/// The most participants whose news wait; with one more, all are sent.
+const MOST_WAITING: usize = 1_000;
+/// The bytes of participants that are sent in one message, at least one of them, about.
+const MESSAGE_BYTES: usize = 64 * 1024;
+
+/// Participants as clients see them, for one message.
+pub(super) type Infos = Arc<[Arc<ParticipantInfo>]>;
+
+/// The news that waits.
+#[derive(Debug, Default)]
+pub(super) struct UpdateBatch {
+    /// The last state of each participant, by identity: of two joins with one identity, the earlier is told before the later.
+    waiting: BTreeMap<Identity, Arc<ParticipantInfo>>,
+    /// The monotonic reading at which what waits is sent; `None` after an interval without news.
+    pub until: Option<Duration>,
+}
+
+/// Whether news of a participant may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// It may be sent with others in a large room: the participant publishes nothing.
+    CanWait,
+    /// It concerns media, or what others may see.
+    AtOnce,
+}
+
+impl UpdateBatch {
+    /// Takes news of a participant in a room with so many clients, at this monotonic reading. Returns what is to be sent now.
+    pub fn push(
+        &mut self,
+        identity: &Identity,
+        info: Arc<ParticipantInfo>,
+        urgency: Urgency,
+        clients: usize,
+        reading: Duration,
+    ) -> Vec<Infos> {
+        let waits = urgency == Urgency::CanWait && clients > LARGE_ROOM;
+        let before = self.waiting.remove(identity);
+        // Of the same join, the new state is enough. That of an earlier join comes first, or clients would take the later for gone.
+        let mut sent: Vec<_> = before.filter(|before| before.sid != info.sid).into_iter().collect();
+        if waits && sent.is_empty() && self.until.is_some() {
+            self.waiting.insert(identity.clone(), info);
+            return if self.waiting.len() > MOST_WAITING { self.take() } else { Vec::new() };
+        }
+        if waits {
+            self.until.get_or_insert(reading + INTERVAL);
+        }
+        sent.push(info);
+        in_messages(sent)
+    }
+
+    /// The interval is over: returns what has waited. Without any, the next news is sent at once.
+    pub fn end_interval(&mut self, reading: Duration) -> Vec<Infos> {
+        self.until = (!self.waiting.is_empty()).then(|| reading + INTERVAL);
+        self.take()
+    }
+
+    fn take(&mut self) -> Vec<Infos> {
+        in_messages(std::mem::take(&mut self.waiting).into_values().collect())
+    }
+}
+
+/// Divides participants into messages that are not too long.
+fn in_messages(infos: Vec<Arc<ParticipantInfo>>) -> Vec<Infos> {
+    let (mut messages, mut message, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for info in infos {
+        let length = info.encoded_len();
+        if !message.is_empty() && bytes + length > MESSAGE_BYTES {
+            messages.push(std::mem::take(&mut message).into());
+            bytes = 0;
+        }
+        bytes += length;
+        message.push(info);
+    }
+    if !message.is_empty() {
+        messages.push(message.into());
+    }
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proto::participant_info::State;
+
+    use livekit_protocol as proto;
+
+    use super::*;
+
+    const LARGE: usize = LARGE_ROOM + 1;
+
+    fn info(identity: &str, sid: &str, version: u32, state: State) -> Arc<ParticipantInfo> {
+        let (identity, sid, state) = (identity.to_owned(), sid.to_owned(), state.into());
+        Arc::new(ParticipantInfo { identity, sid, version, state, ..ParticipantInfo::default() })
+    }
+
+    fn identity(of: &ParticipantInfo) -> Identity {
+        of.identity.parse().unwrap()
+    }
+
+    fn push(batch: &mut UpdateBatch, info: Arc<ParticipantInfo>, urgency: Urgency, clients: usize) -> Vec<u32> {
+        versions(&batch.push(&identity(&info), info, urgency, clients, Duration::ZERO))
+    }
+
+    fn versions(messages: &[Infos]) -> Vec<u32> {
+        messages.iter().flat_map(|infos| infos.iter()).map(|info| info.version).collect()
+    }
+
+    #[test]
+    fn in_a_small_room_nothing_waits() {
+        let mut batch = UpdateBatch::default();
+        for version in 0..10 {
+            let sent = push(&mut batch, info("alice", "PA_1", version, State::Active), Urgency::CanWait, LARGE_ROOM);
+            assert_eq!(sent, [version]);
+        }
+        assert_eq!(batch.until, None);
+    }
+
+    #[test]
+    fn in_a_large_room_the_first_news_is_sent_at_once_and_of_what_follows_the_last_of_each_participant() {
+        let mut batch = UpdateBatch::default();
+        let alice = |version| info("alice", "PA_1", version, State::Active);
+        assert_eq!(push(&mut batch, alice(1), Urgency::CanWait, LARGE), [1]);
+        assert_eq!(batch.until, Some(INTERVAL));
+        for (name, version) in [("alice", 2), ("bob", 10), ("alice", 3)] {
+            let sid = format!("PA_{name}");
+            let sid = if name == "alice" { "PA_1" } else { &sid };
+            assert!(push(&mut batch, info(name, sid, version, State::Active), Urgency::CanWait, LARGE).is_empty());
+        }
+        assert_eq!(versions(&batch.end_interval(INTERVAL)), [3, 10]);
+        assert!(push(&mut batch, alice(4), Urgency::CanWait, LARGE).is_empty(), "the next interval has begun");
+        assert_eq!(versions(&batch.end_interval(2 * INTERVAL)), [4]);
+        assert!(batch.end_interval(3 * INTERVAL).is_empty());
+        assert_eq!(push(&mut batch, alice(5), Urgency::CanWait, LARGE), [5]);
+    }
+
+    #[test]
+    fn news_of_media_is_sent_at_once_and_replaces_what_waits() {
+        let mut batch = UpdateBatch::default();
+        push(&mut batch, info("bob", "PA_2", 1, State::Active), Urgency::CanWait, LARGE);
+        assert!(push(&mut batch, info("alice", "PA_1", 1, State::Active), Urgency::CanWait, LARGE).is_empty());
+        assert_eq!(push(&mut batch, info("alice", "PA_1", 2, State::Active), Urgency::AtOnce, LARGE), [2]);
+        assert!(batch.end_interval(INTERVAL).is_empty());
+    }
+
+    #[test]
+    fn of_two_joins_with_one_identity_the_end_of_the_first_comes_before_the_second() {
+        let mut batch = UpdateBatch::default();
+        push(&mut batch, info("bob", "PA_2", 1, State::Active), Urgency::CanWait, LARGE);
+        for urgency in [Urgency::CanWait, Urgency::AtOnce] {
+            assert!(
+                push(&mut batch, info("alice", "PA_1", 7, State::Disconnected), Urgency::CanWait, LARGE).is_empty()
+            );
+            assert_eq!(push(&mut batch, info("alice", "PA_3", 1, State::Active), urgency, LARGE), [7, 1]);
+        }
+    }
+
+    #[test]
+    fn a_message_has_a_bounded_length_and_so_has_what_waits() {
+        let mut batch = UpdateBatch::default();
+        let large = |at: u32| {
+            let metadata = "m".repeat(MESSAGE_BYTES / 2 - 1_000);
+            Arc::new(ParticipantInfo { metadata, ..(*info(&format!("p{at}"), "PA_1", at, State::Active)).clone() })
+        };
+        (0..6).for_each(|at| drop(push(&mut batch, large(at), Urgency::CanWait, LARGE)));
+        let lengths: Vec<_> = batch.end_interval(INTERVAL).iter().map(|infos| infos.len()).collect();
+        assert_eq!(lengths, [2, 2, 1]);
+        let mut sent = Vec::new();
+        for at in 0..=u32::try_from(MOST_WAITING).unwrap() {
+            sent = push(&mut batch, info(&format!("p{at}"), "PA_1", at, State::Active), Urgency::CanWait, LARGE);
+        }
+        assert_eq!(sent.len(), MOST_WAITING + 1);
+    }
+
+    /// What happens to a participant, or to time.
+    #[derive(Debug, Clone)]
+    enum Step {
+        /// It changes, or comes.
+        Change(usize, Urgency),
+        /// It leaves, if it is there.
+        Leave(usize, Urgency),
+        /// The interval is over.
+        Interval,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let urgency = || prop_oneof![3 => Just(Urgency::CanWait), 1 => Just(Urgency::AtOnce)];
+        prop_oneof![
+            6 => (0..4_usize, urgency()).prop_map(|(who, urgency)| Step::Change(who, urgency)),
+            3 => (0..4_usize, urgency()).prop_map(|(who, urgency)| Step::Leave(who, urgency)),
+            1 => Just(Step::Interval),
+        ]
+    }
+
+    /// A client, as LiveKit's SDK for browsers takes updates.
+    #[derive(Default)]
+    struct Receiver {
+        known: BTreeMap<String, (String, u32)>,
+        last_versions: BTreeMap<String, u32>,
+    }
+
+    impl Receiver {
+        fn take(&mut self, messages: Vec<Infos>) -> Result<(), TestCaseError> {
+            for info in messages.iter().flat_map(|infos| infos.iter()) {
+                let last = self.last_versions.entry(info.sid.clone()).or_default();
+                prop_assert!(info.version >= *last, "{info:?} after {last}");
+                *last = info.version;
+                if info.state() == State::Disconnected {
+                    // Whoever has the identity is gone for the client.
+                    let known = self.known.remove(&info.identity);
+                    prop_assert!(known.is_none_or(|(sid, _)| sid == info.sid), "a later join is taken for gone");
+                } else {
+                    self.known.insert(info.identity.clone(), (info.sid.clone(), info.version));
+                }
+            }
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_version_goes_backwards_and_nothing_is_lost(
+            steps in prop::collection::vec((step(), prop_oneof![Just(LARGE), Just(LARGE_ROOM)]), 0..200),
+        ) {
+            let (mut batch, mut receiver) = (UpdateBatch::default(), Receiver::default());
+            let mut present: BTreeMap<String, (String, u32)> = BTreeMap::new();
+            let (mut joins, mut reading) = (0, Duration::ZERO);
+            for (step, clients) in steps {
+                let pushed = match step {
+                    Step::Change(who, urgency) => {
+                        let name = format!("p{who}");
+                        let (sid, version) = present.entry(name.clone()).or_insert_with(|| {
+                            joins += 1;
+                            (format!("PA_{joins}"), 0)
+                        });
+                        *version += 1;
+                        Some((info(&name, sid, *version, State::Active), urgency))
+                    }
+                    Step::Leave(who, urgency) => {
+                        let name = format!("p{who}");
+                        present.remove(&name).map(|(sid, version)| (info(&name, &sid, version + 1, State::Disconnected), urgency))
+                    }
+                    Step::Interval => {
+                        reading += INTERVAL;
+                        receiver.take(batch.end_interval(reading))?;
+                        None
+                    }
+                };
+                if let Some((info, urgency)) = pushed {
+                    receiver.take(batch.push(&identity(&info), info, urgency, clients, reading))?;
+                }
+                prop_assert!(batch.waiting.is_empty() || batch.until.is_some(), "what waits is sent");
+                prop_assert!(batch.waiting.len() <= 4);
+            }
+            receiver.take(batch.end_interval(reading + INTERVAL))?;
+            prop_assert_eq!(receiver.known, present);
+        }
+    }
+}
