@@ -47,7 +47,7 @@ pub use command::{
     TrackSettings,
 };
 pub use config::{Config, Limits};
-pub use driver::{BindError, WorkerMetrics};
+pub use driver::{BindError, UdpAddress, WorkerMetrics};
 pub use dropped::{DropReason, Drops};
 pub use event::{
     ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers, RoomEvent,

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use conclave_model::NamespacedRoom;
 
 use crate::config::Config;
-use crate::driver::{BindError, WorkerMetrics, WorkerThread, start_worker};
+use crate::driver::{BindError, UdpAddress, WorkerMetrics, WorkerThread, start_worker};
 use crate::event::EventSink;
 use crate::handle::RoomHandle;
 
@@ -44,6 +44,11 @@ impl Workers {
         candidates.map(|candidate| (candidate.tcptype().is_some(), candidate.addr())).collect()
     }
 
+    /// Returns the UDP sockets of all workers.
+    pub fn udp_addresses(&self) -> Vec<UdpAddress> {
+        self.threads.iter().flat_map(|thread| thread.udp.iter().copied()).collect()
+    }
+
     /// Returns what each worker has done.
     pub fn metrics(&self) -> Vec<Arc<WorkerMetrics>> {
         self.threads.iter().map(|thread| thread.metrics.clone()).collect()
@@ -58,4 +63,33 @@ fn ports(config: &Config) -> Vec<u16> {
         return vec![0; wanted];
     }
     config.udp_ports.clone().take(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_workers_as_ports_at_the_most() {
+        let of = |udp_ports, workers| ports(&Config { udp_ports, workers, ..Config::default() });
+        assert_eq!(of(7882..=7882, 8), [7882], "one port is one worker");
+        assert_eq!(of(7882..=7884, 8), [7882, 7883, 7884]);
+        assert_eq!(of(7882..=7897, 2), [7882, 7883]);
+        assert_eq!(of(0..=0, 3), [0, 0, 0]);
+        assert_eq!(of(7882..=7882, 0), [7882]);
+    }
+
+    #[test]
+    fn one_port_is_enough() {
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let config = Config {
+            udp_ports: free.port()..=free.port(),
+            addresses: vec![free.ip()],
+            tcp: false,
+            ..Config::default()
+        };
+        let workers = Workers::start(&config, Arc::new(|_| {})).unwrap();
+        assert_eq!(workers.addresses(), [(false, free)]);
+        assert_eq!(workers.udp_addresses(), [crate::UdpAddress { bound: free, advertised: free }]);
+    }
 }

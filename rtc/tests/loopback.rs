@@ -7,6 +7,7 @@ mod commands;
 #[allow(dead_code, reason = "other tests use what this one does not")]
 #[path = "support/connection.rs"]
 mod connection;
+#[allow(dead_code, reason = "other tests use what this one does not")]
 #[path = "support/socket.rs"]
 mod socket;
 

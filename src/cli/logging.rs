@@ -15,7 +15,7 @@ const CLIENT_PROTOCOL: &str = "actix_http::h1";
 
 /// The crates that read what clients of media send. They report each packet and description that they cannot use, without the
 /// client's name.
-const MEDIA_PROTOCOLS: [&str; 4] = ["str0m", "sctp_proto", "dimpl", "is"];
+const MEDIA_PROTOCOLS: [&str; 7] = ["str0m", "sctp_proto", "dimpl", "is", "stun_types", "stun_proto", "turn_types"];
 
 /// How often a part of them may report something.
 const MEDIA_INTERVAL: Duration = Duration::from_secs(60);

@@ -43,7 +43,7 @@ pub use media::{MediaConfig, MediaKind};
 pub use media_credentials::{MediaCredentials, MediaCredentialsError};
 pub use plans::{DEFAULT_PLAN, Plans};
 pub use report::{SettingOrigins, SettingReport};
-pub use rtc::{PortRange, RtcConfig, TurnConfig};
+pub use rtc::{PortRange, RtcConfig, TURN_PORT, TurnConfig, TurnMode};
 pub use storage::{BillingConfig, EncryptionConfig, PlansConfig, RecordingsConfig};
 pub use tls::{AcmeConfig, TlsConfig};
 pub use webhooks::WebhooksConfig;
@@ -109,5 +109,16 @@ impl Config {
             config.egress.allow_networks = text::loopback();
         }
         config
+    }
+
+    /// Returns whether there is a TURN server in this process.
+    #[must_use]
+    pub fn has_turn_server(&self) -> bool {
+        let is_wanted = match self.media.rtc.turn.server {
+            TurnMode::Auto => self.tls.domain.is_some(),
+            TurnMode::On => true,
+            TurnMode::Off => false,
+        };
+        is_wanted && self.media.kind == MediaKind::Embedded && self.media.rtc.enabled
     }
 }

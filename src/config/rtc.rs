@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{self, TextSetting};
 
+/// The port that is registered for TURN.
+pub const TURN_PORT: u16 = 3478;
+
 /// Section `media.rtc`: how clients reach the embedded media plane. Without effect for LiveKit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -37,18 +40,22 @@ pub struct RtcConfig {
     /// Changes a second that a participant may make by signalling, sustained: mute toggles, new tracks, offers, permissions. Ten
     /// times as many at once.
     pub changes_per_second: u32,
-    /// Section `media.rtc.turn`: TURN servers that clients are given.
+    /// Section `media.rtc.turn`: the TURN server in this process, and others that clients are given.
     pub turn: TurnConfig,
 }
 
-/// Section `media.rtc.turn`: TURN servers that clients are given. They are not part of this server.
+/// Section `media.rtc.turn`: the TURN server in this process, and others that clients are given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TurnConfig {
-    /// Urls of the servers: `turn:` or `turns:`. Empty for none.
+    /// Whether there is a TURN server in this process, at the API listener and at `udp_port`. It relays to the media workers only.
+    pub server: TurnMode,
+    /// Its UDP port. Default: 3478, or none if that is in use. 0 for a free one.
+    pub udp_port: u16,
+    /// Urls of other servers: `turn:` or `turns:`. Empty for none.
     #[serde(with = "text::list")]
     pub urls: Vec<String>,
-    /// The secret that the servers share with this one (coturn's `static-auth-secret`).
+    /// The secret that the other servers share with this one (coturn's `static-auth-secret`).
     #[serde(with = "text::optional")]
     pub secret: Option<Secret>,
     /// How long the credentials of a client are valid.
@@ -56,9 +63,27 @@ pub struct TurnConfig {
     pub ttl: Duration,
 }
 
+/// Whether there is a TURN server in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TurnMode {
+    /// If `tls.domain` is set: then clients reach it by TLS, without a further port.
+    Auto,
+    /// There is.
+    On,
+    /// There is not.
+    Off,
+}
+
 impl Default for TurnConfig {
     fn default() -> Self {
-        Self { urls: Vec::new(), secret: None, ttl: Duration::from_secs(12 * 3_600) }
+        Self {
+            server: TurnMode::Auto,
+            udp_port: TURN_PORT,
+            urls: Vec::new(),
+            secret: None,
+            ttl: Duration::from_secs(12 * 3_600),
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub struct DerivedKeys {
     followers: [u8; 32],
     /// For links to files of recordings.
     recordings: [u8; 32],
+    /// For the credentials of the TURN server in this process.
+    turn: [u8; 32],
 }
 
 impl DerivedKeys {
@@ -21,6 +23,7 @@ impl DerivedKeys {
         Self {
             followers: derive("conclave 2026 signing secrets of followers"),
             recordings: derive("conclave 2026 links to recordings"),
+            turn: derive("conclave 2026 credentials of TURN"),
         }
     }
 
@@ -30,6 +33,12 @@ impl DerivedKeys {
     pub fn signing_secret(&self, project: &ProjectId) -> Secret {
         let key = blake3::keyed_hash(&self.followers, project.as_str().as_bytes());
         Secret::new(format!("whsec_{}", STANDARD.encode(key.as_bytes())))
+    }
+
+    /// Returns the secret that signs the credentials of the TURN server in this process.
+    #[must_use]
+    pub fn turn_secret(&self) -> Secret {
+        Secret::new(STANDARD.encode(self.turn))
     }
 
     /// Returns the signature of a link to the file of a recording, which expires at this second since 1970.

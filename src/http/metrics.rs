@@ -9,7 +9,7 @@ use conclave_db::StoreMetrics;
 use conclave_db::lease::Lease;
 use conclave_media::MediaMetrics;
 use conclave_media::embedded::rtc::WorkerMetrics;
-use conclave_media::embedded::{EmbeddedPlane, RtcMetrics};
+use conclave_media::embedded::{EmbeddedPlane, OwnTurn, RtcMetrics};
 use conclave_model::Timestamp;
 use prometheus::{
     Error, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
@@ -86,11 +86,12 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Returns metrics of WebRTC clients and of these media workers, which are shown from now on.
+    /// Returns metrics of WebRTC clients, of these media workers and of the TURN server, which are shown from now on.
     ///
     /// # Errors
     /// They are shown already, which would be a bug.
-    pub fn rtc(&self, workers: Vec<Arc<WorkerMetrics>>) -> Result<RtcMetrics, Error> {
+    pub fn rtc(&self, workers: Vec<Arc<WorkerMetrics>>, turn: Option<&OwnTurn>) -> Result<RtcMetrics, Error> {
+        turn.map(|turn| turn.register_metrics(&self.registry)).transpose()?;
         RtcMetrics::new(&self.registry, workers)
     }
 

@@ -8,6 +8,9 @@ use crate::config::Config;
 pub(super) const ADMIN_MAX_CONNECTIONS: usize = 1_024;
 /// Descriptors for the admin listener, the database, and calls to LiveKit and to webhook receivers.
 const RESERVED: usize = ADMIN_MAX_CONNECTIONS + 1_024;
+/// The most descriptors for the sockets of the TURN server's allocations, and the share of all descriptors that they have at the most.
+const RELAYS: usize = 4_096;
+const SHARE_OF_RELAYS: usize = 4;
 /// Descriptors of a session with PostgreSQL: its socket, and those of its runtime.
 const OF_SESSION: usize = 5;
 
@@ -42,22 +45,30 @@ struct Wanted {
     sockets: usize,
     /// The sessions with PostgreSQL.
     sessions: usize,
+    /// Whether there is a TURN server.
+    has_turn: bool,
 }
 
 impl Wanted {
     fn by(config: &Config) -> Self {
         // What a standby passes on has a connection to the active node.
         let sockets = if config.cluster.url.is_some() { 2 } else { 1 };
-        Self { connections: config.http.max_connections, sockets, sessions: config.database.sessions() }
+        Self {
+            connections: config.http.max_connections,
+            sockets,
+            sessions: config.database.sessions(),
+            has_turn: config.has_turn_server(),
+        }
     }
 }
 
 /// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
 fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<String>) {
-    let Wanted { connections, sockets, sessions } = wanted;
+    let Wanted { connections, sockets, sessions, has_turn } = wanted;
     let open_files = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let configured = usize::try_from(connections).unwrap_or(usize::MAX);
-    let allowed = within(configured, sockets, open_files.saturating_sub(sessions * OF_SESSION));
+    let relays = if has_turn { RELAYS.min(open_files / SHARE_OF_RELAYS) } else { 0 };
+    let allowed = within(configured, sockets, open_files.saturating_sub(sessions * OF_SESSION + relays));
     let problem = || {
         format!(
             "http.max_connections is {configured}, but only {allowed} are allowed: the process may open {open_files} \
@@ -83,8 +94,8 @@ mod tests {
         assert_eq!(within(16_384, 1, 1_024), 512);
         assert_eq!(within(100, 1, 1_024), 100);
         assert_eq!(within(16_384, 2, 10_000), 3_976, "of a node, each may have one to the active node");
-        let allowed =
-            |sessions| allowed_connections(Wanted { connections: 16_384, sockets: 1, sessions }, Some(1_024)).0;
-        assert_eq!((allowed(0), allowed(26)), (512, 447));
+        let wanted = |sessions, has_turn| Wanted { connections: 16_384, sockets: 1, sessions, has_turn };
+        let allowed = |sessions, has_turn| allowed_connections(wanted(sessions, has_turn), Some(1_024)).0;
+        assert_eq!((allowed(0, false), allowed(26, false), allowed(0, true)), (512, 447, 384));
     }
 }

@@ -6,7 +6,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_http::error::DispatchError;
 use actix_http::{HttpService, KeepAlive};
 use actix_server::GracefulShutdownSignal;
 use actix_service::{ServiceFactoryExt, fn_service, map_config};
@@ -14,9 +13,8 @@ use actix_web::App;
 use actix_web::dev::{AppConfig, Server as ActixServer, ServerHandle};
 use actix_web::middleware::from_fn;
 use actix_web::web::ServiceConfig;
-use conclave_model::ClientAddress;
-use tokio::net::TcpStream;
 
+use super::accepting::{Acceptor, Protocols};
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
 use crate::cluster::{ActiveListener, PassThrough};
 use crate::config::{Config, ConfigError, MediaKind, Mode};
@@ -30,7 +28,6 @@ use crate::http::standby::StandbyState;
 use crate::http::state::AppState;
 use crate::http::trace::trace;
 use crate::http::{admin, app, redirect, standby};
-use crate::tls::{Socket, TlsAcceptor};
 
 /// Time that requests in flight have to finish when the server stops.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -173,7 +170,7 @@ fn listen(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr
     })
 }
 
-/// Starts serving the sockets, the API with TLS if there is an acceptor.
+/// Starts serving the sockets, that of the API with these protocols beside HTTP.
 ///
 /// # Errors
 /// The workers cannot be started.
@@ -182,7 +179,7 @@ pub fn serve<S: Send + Sync + 'static>(
     routes: &Routes<S>,
     state: &Arc<S>,
     (config, metrics): (&Config, &Metrics),
-    tls: Option<TlsAcceptor>,
+    protocols: Protocols,
 ) -> Result<Vec<ServerHandle>, CliError> {
     let proxies = TrustedProxies(config.http.trusted_proxies.clone());
     let connections = |max| Connections::new(max, proxies.clone(), metrics.connections_refused.clone());
@@ -194,7 +191,7 @@ pub fn serve<S: Send + Sync + 'static>(
         connections: connections(descriptors::max_connections(config)),
         gives_way: false,
         timeouts,
-        tls,
+        protocols,
     };
     let admin = Listener {
         configure: routes.admin,
@@ -204,7 +201,7 @@ pub fn serve<S: Send + Sync + 'static>(
         connections: connections(ADMIN_MAX_CONNECTIONS),
         gives_way: true,
         timeouts,
-        tls: None,
+        protocols: Protocols::default(),
     };
     let redirect = || Listener {
         configure: routes.redirect,
@@ -213,7 +210,7 @@ pub fn serve<S: Send + Sync + 'static>(
         connections: connections(REDIRECT_MAX_CONNECTIONS),
         gives_way: true,
         timeouts,
-        tls: None,
+        protocols: Protocols::default(),
     };
     let failed = |error: io::Error| CliError::failed(format!("the workers cannot be started: {error}"));
     let redirect = sockets.redirect.map(|socket| (redirect(), socket));
@@ -235,8 +232,7 @@ struct Listener<S> {
     gives_way: bool,
     /// The timeouts of each connection; see [`ClientStream`].
     timeouts: ClientTimeouts,
-    /// Does the handshake, if connections are encrypted.
-    tls: Option<TlsAcceptor>,
+    protocols: Protocols,
 }
 
 impl<S: Send + Sync + 'static> Listener<S> {
@@ -244,14 +240,14 @@ impl<S: Send + Sync + 'static> Listener<S> {
     /// close one that is too slow.
     fn serve(self, socket: TcpListener, state: &Arc<S>) -> io::Result<ActixServer> {
         let state = Arc::clone(state);
-        let Self { configure, connections, gives_way, timeouts, tls, .. } = self;
+        let Self { configure, connections, gives_way, timeouts, protocols, .. } = self;
         // Beyond the limit of actix, connections stay in the queue of the socket. Ours comes first, and closes them.
         let of_worker = connections.max().div_ceil(self.workers) + QUEUED_CONNECTIONS;
         let server = ActixServer::build().workers(self.workers).max_concurrent_connections(of_worker);
         let server = server.shutdown_timeout(self.shutdown_timeout).disable_signals();
         let stopping = server.graceful_shutdown_signal();
         let server = server.listen("http", socket, move || {
-            let (state, stopping) = (Arc::clone(&state), stopping.clone());
+            let (state, stopping, stopping_too) = (Arc::clone(&state), stopping.clone(), stopping.clone());
             let app = App::new().wrap(from_fn(trace)).configure(move |config| configure(config, &state));
             let http = HttpService::build()
                 .keep_alive(KeepAlive::Timeout(timeouts.keep_alive))
@@ -260,10 +256,14 @@ impl<S: Send + Sync + 'static> Listener<S> {
                 .graceful_shutdown_signal(move || notified(stopping.clone()))
                 .on_connect_ext(|stream: &ClientStream, data| drop(data.insert(stream.activity())))
                 .h1(map_config(app, |()| AppConfig::default()));
-            let (connections, tls) = (Arc::clone(&connections), tls.clone());
-            let open = gives_way.then(OpenConnections::default);
-            let accept = move |stream| accept(stream, timeouts, Arc::clone(&connections), open.clone(), tls.clone());
-            fn_service(accept).and_then(http)
+            let acceptor = Acceptor {
+                connections: Arc::clone(&connections),
+                open: gives_way.then(OpenConnections::default),
+                timeouts,
+                protocols: protocols.clone(),
+                stopping: stopping_too,
+            };
+            fn_service(move |stream| acceptor.clone().accept(stream)).and_then(http)
         })?;
         Ok(server.run())
     }
@@ -271,29 +271,6 @@ impl<S: Send + Sync + 'static> Listener<S> {
 
 async fn notified(stopping: GracefulShutdownSignal) {
     stopping.notified().await;
-}
-
-/// Counts a connection, and does its handshake. One that is refused is closed, since it is dropped.
-async fn accept(
-    stream: TcpStream,
-    timeouts: ClientTimeouts,
-    connections: Arc<Connections>,
-    open: Option<OpenConnections>,
-    tls: Option<TlsAcceptor>,
-) -> Result<(ClientStream, Option<SocketAddr>), DispatchError> {
-    let peer = stream.peer_addr()?;
-    let permit = connections.admit(peer.ip()).or_else(|limit| match &open {
-        Some(open) if open.close_one() => connections.admit(peer.ip()),
-        _ => Err(limit),
-    });
-    let permit = permit.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
-    let socket = match tls {
-        Some(tls) => tls.accept(stream).await?,
-        None => Socket::Plain(stream),
-    };
-    let stream = ClientStream::new(socket, timeouts, permit);
-    open.inspect(|open| open.add(ClientAddress::from(peer.ip()), &stream.activity()));
-    Ok((stream, Some(peer)))
 }
 
 fn spawn(server: ActixServer) -> ServerHandle {

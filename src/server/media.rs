@@ -12,9 +12,10 @@ use conclave_media::embedded::{
 };
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
-use conclave_model::{Clock, LeaseCheck};
+use conclave_model::{Clock, LeaseCheck, Secret};
 
 use super::egress;
+use super::turn::{self, Reachable};
 use crate::config::{Config, PortRange, RtcConfig, TurnConfig};
 use crate::error::CliError;
 use crate::http::metrics::Metrics;
@@ -36,6 +37,10 @@ pub(super) struct PlaneSetup<'a> {
     pub media_url: &'a str,
     /// Where RTMP encoders connect, if they can.
     pub rtmp: Option<RtmpAddress>,
+    /// Whether the API listener speaks TLS.
+    pub has_tls: bool,
+    /// Signs the credentials of the TURN server in this process.
+    pub turn_secret: &'a Secret,
     /// Takes its reports for the actors.
     pub reports: &'a ReportInlet,
     pub metrics: &'a Metrics,
@@ -48,17 +53,19 @@ pub(super) struct PlaneSetup<'a> {
 /// # Errors
 /// A configured port or address cannot be bound, or the file of `egress.rtmps_root` cannot be used.
 pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliError> {
-    let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics, .. } = *setup;
+    let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics, has_tls, turn_secret, .. } =
+        *setup;
     let media = &config.media;
     let mut builder = EmbeddedPlane::builder(clock.clone(), Arc::clone(signer), media_url, Arc::new(reports.clone()));
     builder.max_tracks = usize::try_from(media.max_tracks).unwrap_or(usize::MAX);
     builder.has_sandbox = media.sandbox;
     builder.changes_per_second = media.rtc.changes_per_second;
-    builder.turn = turn_servers(&media.rtc.turn);
+    builder.turn = turn_servers(&media.rtc.turn).into_iter().collect();
     builder.rtmp = rtmp.unwrap_or_default();
     if media.rtc.enabled {
         let workers = start_workers(&mut builder, &media.rtc).map_err(|error| failed(&error))?;
-        builder.metrics = Some(metrics.rtc(workers)?);
+        turn::start(&mut builder, config, Reachable { media_url, has_tls }, turn_secret)?;
+        builder.metrics = Some(metrics.rtc(workers, builder.own_turn.as_ref())?);
         builder.engine = Some(egress::engine(config, data)?);
     }
     Ok(builder.build())
@@ -104,9 +111,9 @@ pub(super) fn serve_rtmp(
     served.map(Some).map_err(|error| CliError::failed(format!("media.rtmp_listen: {error}")))
 }
 
-/// Returns the TURN servers that clients are given, if there are any.
+/// Returns the other TURN servers that clients are given, if there are any.
 fn turn_servers(settings: &TurnConfig) -> Option<TurnServers> {
-    let TurnConfig { urls, secret, ttl } = settings.clone();
+    let TurnConfig { urls, secret, ttl, .. } = settings.clone();
     Some(TurnServers { urls, secret: secret?, ttl })
 }
 

@@ -4,6 +4,7 @@
 //! final while their participants are connected, listeners, so that no new request arrives, actors, which finish their work, and
 //! store, lease. In a cluster, requests wait from the first moment on for the next active node, and the listeners stop last.
 
+mod accepting;
 mod address_file;
 mod clock_watch;
 mod descriptors;
@@ -23,6 +24,7 @@ mod standby;
 mod starting;
 mod successor;
 mod tls;
+mod turn;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

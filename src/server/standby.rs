@@ -9,6 +9,7 @@ use conclave_db::lease::Lease;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use super::accepting::Protocols;
 use super::listeners::{self, BoundListeners};
 use super::parts;
 use super::passing::{self, Passing};
@@ -49,6 +50,8 @@ impl Standby {
     /// The sockets cannot be served.
     pub(super) fn serve(lease: &Lease, view: Arc<LeaseView>, parts: StandbyParts<'_>) -> Result<Self, CliError> {
         let StandbyParts { config, token, console, bound, metrics, acceptor } = parts;
+        // There are no media workers to relay to.
+        let protocols = Protocols { tls: acceptor, turn: None };
         let (passing, is_stopping) = (Passing::new(config, metrics, lease)?, Arc::default());
         let http = Arc::new(StandbyState {
             lease: view,
@@ -64,7 +67,7 @@ impl Standby {
         let sockets = bound.sockets.try_clone().map_err(listeners::not_shared)?;
         let pass_through = passing.as_ref().map(|passing| Arc::clone(&passing.through));
         let state = Arc::new(listeners::StandbyRoutes { http, pass_through });
-        let listeners = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), acceptor)?;
+        let listeners = listeners::serve(sockets, &listeners::STANDBY, &state, (config, metrics), protocols)?;
         Ok(Self { listeners, passing, is_stopping })
     }
 

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::lease::{Holder, KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
 use conclave_db::{Location, OlderSchema, StoreError, Vault};
-use conclave_media::embedded::RtmpAddress;
+use conclave_media::embedded::{EmbeddedPlane, RtmpAddress};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet};
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, LeaseCheck};
 use tokio::sync::Semaphore;
 
+use super::accepting::Protocols;
 use super::address_file::{AddressFile, ServerAddresses};
 use super::listeners::{self, ActiveRoutes, BoundListeners};
 use super::media::{self, PlaneSetup};
@@ -175,6 +176,8 @@ impl StartingServer {
             signer: &signer,
             media_url: &media_url,
             rtmp: rtmp_address.map(|address| RtmpAddress { port: address.port(), is_secure: rtmp_tls.is_some() }),
+            has_tls: rtmp_tls.is_some(),
+            turn_secret: &keys.turn_secret(),
             reports: &reports,
             metrics: &metrics,
             lease: &lease_check,
@@ -239,12 +242,15 @@ impl StartingServer {
         clock_watch::spawn(state.clock.clone());
         let (api, admin, redirect) = (bound.api, bound.admin, bound.redirect);
         let step_down = Arc::clone(&state.admin.step_down);
-        let acceptor = tls.as_ref().map(|tls| tls.acceptor.clone());
+        let protocols = Protocols {
+            tls: tls.as_ref().map(|tls| tls.acceptor.clone()),
+            turn: signalling.as_ref().and_then(EmbeddedPlane::turn_server),
+        };
         standby.pause().await;
         let successor = passed_on.zip(standby.take_passing()).map(|(gate, passing)| Successor::new(gate, passing));
         let routes = Arc::new(ActiveRoutes { http: state, cluster: successor.as_ref().map(Successor::listener) });
         let mut listeners =
-            listeners::serve(bound.sockets, &listeners::ACTIVE, &routes, (&config, &metrics), acceptor)?;
+            listeners::serve(bound.sockets, &listeners::ACTIVE, &routes, (&config, &metrics), protocols)?;
         listeners.extend(standby.hand_over(config.http.keep_alive).await);
         successor.iter().for_each(Successor::serve);
         tls.iter_mut().for_each(Tls::start_renewal);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -26,6 +26,33 @@ impl Socket {
         match self {
             Self::Plain(tcp) => tcp.peer_addr(),
             Self::Tls(tls) => tls.get_ref().0.peer_addr(),
+        }
+    }
+}
+
+impl Socket {
+    /// Waits for the first byte that the client sends, which stays to be read. `None` at the end.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub async fn first_byte(&mut self) -> io::Result<Option<u8>> {
+        match self {
+            Self::Plain(tcp) => {
+                let mut first = [0];
+                Ok((tcp.peek(&mut first).await? > 0).then_some(first[0]))
+            }
+            Self::Tls(tls) => Ok(tls.fill_buf().await?.first().copied()),
+        }
+    }
+
+    /// Sends each write at once, also while a smaller one before it is not acknowledged.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn set_nodelay(&self) -> io::Result<()> {
+        match self {
+            Self::Plain(tcp) => tcp.set_nodelay(true),
+            Self::Tls(tls) => tls.get_ref().0.set_nodelay(true),
         }
     }
 }

@@ -11,7 +11,7 @@ pub struct Layer {
 }
 
 /// From the top down, as ARCHITECTURE.md draws them.
-pub const LAYERS: [Layer; 8] = [
+pub const LAYERS: [Layer; 9] = [
     Layer {
         name: "conclave",
         folder: "",
@@ -25,10 +25,11 @@ pub const LAYERS: [Layer; 8] = [
     Layer {
         name: "conclave-media",
         folder: "media",
-        may_use: &["conclave-egress", "conclave-rtc", "conclave-outbound", "conclave-model"],
+        may_use: &["conclave-egress", "conclave-rtc", "conclave-turn", "conclave-outbound", "conclave-model"],
     },
     Layer { name: "conclave-egress", folder: "egress", may_use: &["conclave-rtc", "conclave-model"] },
     Layer { name: "conclave-rtc", folder: "rtc", may_use: &["conclave-model"] },
+    Layer { name: "conclave-turn", folder: "turn", may_use: &["conclave-model"] },
     Layer { name: "conclave-db", folder: "db", may_use: &["conclave-model"] },
     Layer { name: "conclave-outbound", folder: "outbound", may_use: &["conclave-model"] },
     Layer { name: "conclave-model", folder: "model", may_use: &[] },

@@ -1,9 +1,11 @@
 //! What a plane is built of. Nothing of it is set later.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use conclave_egress::Engine;
-use conclave_model::Clock;
+use conclave_model::{Clock, Secret};
 use conclave_rtc::{BindError, Config, WorkerMetrics, Workers};
 
 use super::common::Common;
@@ -15,7 +17,7 @@ use super::room::Directory;
 use super::rtc_metrics::RtcMetrics;
 use super::signal::budget::{Budgets, DEFAULT_CHANGES};
 use super::stream_key_rates::StreamKeyRates;
-use super::turn::TurnServers;
+use super::turn::{OwnTurn, TurnServers};
 use super::whip::WhipSessions;
 use crate::port::ReportSink;
 use crate::token::TokenSigner;
@@ -32,7 +34,9 @@ pub struct EmbeddedPlaneBuilder {
     /// How many changes a second a participant may make by signalling; 20.
     pub changes_per_second: u32,
     /// The TURN servers that clients are given; none.
-    pub turn: Option<TurnServers>,
+    pub turn: Vec<TurnServers>,
+    /// The TURN server in this process; none.
+    pub own_turn: Option<OwnTurn>,
     /// Where RTMP encoders connect; at port 1935 without TLS.
     pub rtmp: RtmpAddress,
     /// What records and broadcasts. Without it, all recordings and broadcasts are simulated.
@@ -60,7 +64,8 @@ impl EmbeddedPlane {
             max_tracks: DEFAULT_TRACKS,
             has_sandbox: false,
             changes_per_second: DEFAULT_CHANGES,
-            turn: None,
+            turn: Vec::new(),
+            own_turn: None,
             rtmp: RtmpAddress::default(),
             engine: None,
             metrics: None,
@@ -84,6 +89,17 @@ impl EmbeddedPlaneBuilder {
         Ok(self.workers.insert(workers).metrics())
     }
 
+    /// Returns a TURN server that relays to the media workers, whose credentials are made with this secret; `None` without workers.
+    pub fn relay(&self, secret: Secret) -> Option<OwnTurn> {
+        self.workers.as_ref().map(|workers| OwnTurn::new(secret, workers, self.clock.clone()))
+    }
+
+    /// Returns the addresses of this machine that the media workers listen on.
+    pub fn media_addresses(&self) -> BTreeSet<IpAddr> {
+        let bound = self.workers.iter().flat_map(Workers::udp_addresses);
+        bound.map(|address| address.bound.ip()).collect()
+    }
+
     /// Builds the plane.
     pub fn build(self) -> EmbeddedPlane {
         EmbeddedPlane::new(Inner {
@@ -99,7 +115,8 @@ impl EmbeddedPlaneBuilder {
             workers: self.workers,
             metrics: self.metrics,
             jobs: self.engine.map(Jobs::new),
-            turn: self.turn.map(Arc::new),
+            turn: self.turn.into(),
+            own_turn: self.own_turn,
             faults: Faults::default(),
         })
     }

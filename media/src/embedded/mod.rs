@@ -52,6 +52,7 @@ mod sandbox;
 mod signal;
 mod stream_key_rates;
 mod turn;
+mod turn_metrics;
 mod update_batch;
 mod whip;
 mod wire;
@@ -68,6 +69,8 @@ pub use builder::EmbeddedPlaneBuilder;
 pub use conclave_egress as egress_engine;
 /// The media workers, for their settings.
 pub use conclave_rtc as rtc;
+/// The TURN server in this process.
+pub use conclave_turn as turn_server;
 pub use encoder_refusal::EncoderRefusal;
 pub use error::MachineError;
 pub use inbox::{InboxEntry, Notice};
@@ -80,5 +83,5 @@ pub use sandbox::{ClientView, JoinAccepted, SandboxError};
 pub use signal::{
     ConnectRequest, Excess, FrameSender, JoinError, Refusal, Replies, SessionEnded, SignalConnection, SignalFrame,
 };
-pub use turn::{TurnCredentials, TurnServers};
+pub use turn::{OwnTurn, TurnCredentials, TurnServers};
 pub use whip::{WhipAnswer, WhipPatch, WhipPatchError, WhipRestart, WhipSessionName};

@@ -19,6 +19,7 @@ use conclave_model::{
     Clock, EgressId, Identity, IngressId, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid,
 };
 use conclave_rtc::Workers;
+use conclave_turn::TurnServer;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
@@ -35,7 +36,7 @@ use super::rtc_metrics::RtcMetrics;
 use super::signal::budget::Budgets;
 use super::signal::registry::Input;
 use super::stream_key_rates::StreamKeyRates;
-use super::turn::TurnServers;
+use super::turn::{OwnTurn, TurnServers};
 use super::whip::WhipSessions;
 use crate::port::{
     IngressCredentials, IngressRequest, KnownIngress, MediaError, MediaPlane, MuteOutcome, Report, ReportAnswer,
@@ -73,7 +74,9 @@ pub(super) struct Inner {
     /// The egresses that run with ffmpeg; without them, all egresses are simulated.
     pub jobs: Option<Jobs>,
     /// The TURN servers that clients are given.
-    pub turn: Option<Arc<TurnServers>>,
+    pub turn: Arc<[TurnServers]>,
+    /// The TURN server in this process, if there is one.
+    pub own_turn: Option<OwnTurn>,
     /// What clients may send.
     pub budgets: Budgets,
     pub faults: Faults,
@@ -89,6 +92,11 @@ impl EmbeddedPlane {
         if let Some(room) = self.0.rooms.get(room) {
             room.await_joins(identity).await;
         }
+    }
+
+    /// Returns the TURN server in this process, if there is one, for clients that connect by TCP or TLS.
+    pub fn turn_server(&self) -> Option<TurnServer> {
+        self.0.own_turn.as_ref().map(|turn| turn.server.clone())
     }
 
     /// The state that clones share.

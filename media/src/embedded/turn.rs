@@ -1,14 +1,15 @@
-//! TURN servers, which relay the media of clients whose network lets nothing else through. They are external: clients get
-//! their urls with credentials that expire, as coturn checks them with `use-auth-secret`.
+//! TURN servers, which relay the media of clients whose network lets nothing else through: the one in this process, and external ones.
+//! Clients get their urls with credentials that expire, as coturn checks them with `use-auth-secret`.
 
+use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use conclave_model::{Identity, Secret, Timestamp};
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
+use conclave_rtc::{UdpAddress, Workers};
+use conclave_turn::credentials::{password, username};
+use conclave_turn::{MediaPort, PATIENCE, TurnServer, TurnSettings, UdpRelay};
 use livekit_protocol::IceServer;
-use sha1::Sha1;
 
 /// TURN servers that share a secret with this server. `Debug` shows no secret.
 #[derive(Debug, Clone)]
@@ -32,6 +33,13 @@ pub struct TurnCredentials {
     pub credential: Secret,
 }
 
+/// The TURN server in this process, and its thread for clients by UDP if it has one. It ends when this is dropped.
+pub struct OwnTurn {
+    /// The server.
+    pub server: TurnServer,
+    udp: Option<UdpRelay>,
+}
+
 impl From<TurnCredentials> for IceServer {
     fn from(server: TurnCredentials) -> Self {
         let TurnCredentials { urls, username, credential } = server;
@@ -40,20 +48,32 @@ impl From<TurnCredentials> for IceServer {
 }
 
 impl TurnServers {
-    /// Returns the servers with credentials for a participant: the user name is the Unix time of expiry and the identity, the
-    /// password its HMAC-SHA1 in base64 (draft-uberti-behave-turn-rest-00).
-    pub(super) fn for_participant(&self, identity: &Identity, now: Timestamp) -> TurnCredentials {
-        let username = format!("{}:{identity}", now.after(self.ttl).millis() / 1_000);
-        let credential = STANDARD.encode(hmac_sha1(self.secret.reveal().as_bytes(), username.as_bytes()));
-        TurnCredentials { urls: self.urls.clone(), username, credential: Secret::new(credential) }
+    /// Returns the servers with credentials for a participant.
+    pub(super) fn for_participant(&self, sid: &ParticipantSid, now: Timestamp) -> TurnCredentials {
+        let username = username(sid.as_str(), now.after(self.ttl));
+        let credential = password(&self.secret, &username);
+        TurnCredentials { urls: self.urls.clone(), username, credential }
     }
 }
 
-#[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
-fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
-    let mut mac = Hmac::<Sha1>::new_from_slice(key).expect("HMAC takes a key of any length");
-    mac.update(message);
-    mac.finalize().into_bytes().into()
+impl OwnTurn {
+    /// A server that relays to these media workers. It serves nobody yet.
+    pub(super) fn new(secret: Secret, workers: &Workers, clock: Clock) -> Self {
+        let port = |UdpAddress { bound, advertised }| MediaPort { bound, advertised };
+        let ports: Vec<_> = workers.udp_addresses().into_iter().map(port).collect();
+        Self { server: TurnServer::new(TurnSettings { secret, ports: &ports, clock, patience: PATIENCE }), udp: None }
+    }
+
+    /// Serves clients by UDP at this port of the addresses that the media workers listen on; at a free one for 0. Returns the port.
+    ///
+    /// # Errors
+    /// It cannot be bound, or the thread cannot be started.
+    pub fn serve_udp(&mut self, addresses: &[IpAddr], port: u16) -> io::Result<u16> {
+        let relay = self.server.serve_udp(addresses, port)?;
+        let port = relay.addresses().first().map_or(port, |address| address.port());
+        self.udp = Some(relay);
+        Ok(port)
+    }
 }
 
 #[cfg(test)]
@@ -65,18 +85,15 @@ mod tests {
     }
 
     #[test]
-    fn hmac_is_that_of_rfc_2202() {
-        let mac = hmac_sha1(b"Jefe", b"what do ya want for nothing?");
-        assert_eq!(mac[..4], [0xef, 0xfc, 0xdf, 0x6a]);
-    }
-
-    #[test]
-    fn credentials_name_their_expiry_and_the_identity_and_depend_on_the_secret() {
+    fn credentials_name_their_expiry_and_the_participant_and_depend_on_the_secret() {
         let now = Timestamp::from_millis(1_000_500);
-        let given = servers("a").for_participant(&"alice".parse().unwrap(), now);
-        assert_eq!((given.urls.as_slice(), given.username.as_str()), (["turn:a".to_owned()].as_slice(), "1060:alice"));
-        let other = servers("b").for_participant(&"alice".parse().unwrap(), now);
-        assert_eq!(given.credential.reveal(), STANDARD.encode(hmac_sha1(b"a", b"1060:alice")));
+        let given = servers("a").for_participant(&"PA_alice".parse().unwrap(), now);
+        assert_eq!(
+            (given.urls.as_slice(), given.username.as_str()),
+            (["turn:a".to_owned()].as_slice(), "1060:PA_alice")
+        );
+        let other = servers("b").for_participant(&"PA_alice".parse().unwrap(), now);
+        assert_eq!(given.credential, password(&Secret::new("a"), "1060:PA_alice"));
         assert_ne!(given.credential.reveal(), other.credential.reveal());
     }
 

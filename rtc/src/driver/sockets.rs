@@ -9,7 +9,7 @@ use mio::{Interest, Registry, Token};
 use str0m::Candidate;
 use str0m::net::{Protocol, TcpType, Transmit};
 
-use super::addresses::{BindError, candidate_addresses};
+use super::addresses::{BindError, UdpAddress, candidate_addresses};
 use super::connection::Rest;
 use super::metrics::{WorkerMetrics, add, set};
 use super::tcp::{TcpConnections, listen};
@@ -91,6 +91,13 @@ impl Sockets {
             Candidate::builder().tcp().host(*advertised).tcptype(TcpType::Passive).build().ok()
         });
         udp.chain(tcp).collect()
+    }
+
+    /// Returns the addresses of the UDP sockets.
+    pub fn udp_addresses(&self) -> Vec<UdpAddress> {
+        let bound = |port: &UdpPort| port.socket.local_addr().ok();
+        let addresses = self.udp.iter().filter_map(|port| Some((bound(port)?, port.advertised)));
+        addresses.map(|(bound, advertised)| UdpAddress { bound, advertised }).collect()
     }
 
     /// Notes that a socket is ready. The system says so once, so it is remembered until [`Sockets::receive`] has found the end.

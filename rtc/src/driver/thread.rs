@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Waker};
 use str0m::Candidate;
 
-use super::addresses::BindError;
+use super::addresses::{BindError, UdpAddress};
 use super::metrics::{WorkerMetrics, add, set};
 use super::sockets::{CLOSE_UNBOUND, Sockets, WAKER};
 use super::workload::Workload;
@@ -34,6 +34,8 @@ pub struct WorkerThread {
     pub metrics: Arc<WorkerMetrics>,
     /// The addresses that are advertised to its clients.
     pub candidates: Vec<Candidate>,
+    /// Its UDP sockets.
+    pub udp: Vec<UdpAddress>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,7 +74,7 @@ pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Res
     let poll = Poll::new().map_err(BindError::Thread)?;
     let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(BindError::Thread)?);
     let sockets = Sockets::open(config, port, poll.registry())?;
-    let candidates = sockets.candidates();
+    let (candidates, udp) = (sockets.candidates(), sockets.udp_addresses());
     let commands = Arc::new(CommandQueue::default());
     let metrics = Arc::new(WorkerMetrics::default());
     let stop = Arc::new(AtomicBool::new(false));
@@ -91,7 +93,7 @@ pub fn start_worker(config: &Config, port: u16, sink: Arc<dyn EventSink>) -> Res
     };
     let thread = std::thread::Builder::new().name(format!("media-{port}")).spawn(|| driver.run());
     let thread = Some(thread.map_err(BindError::Thread)?);
-    Ok(WorkerThread { sender: WorkerSender::new(commands, waker), metrics, candidates, stop, thread })
+    Ok(WorkerThread { sender: WorkerSender::new(commands, waker), metrics, candidates, udp, stop, thread })
 }
 
 impl Driver {

@@ -11,6 +11,16 @@ use super::connection::{Abilities, Connection};
 enum Socket {
     Udp(UdpSocket),
     Tcp(TcpStream, Vec<u8>),
+    Other(Box<dyn PacketSocket>),
+}
+
+/// Another way to the server.
+pub trait PacketSocket {
+    /// Sends a packet.
+    fn send(&mut self, packet: &[u8], destination: SocketAddr);
+
+    /// Returns a packet that has arrived, or arrives in a moment.
+    fn receive(&mut self) -> Option<(SocketAddr, Vec<u8>)>;
 }
 
 /// A test client with a real socket.
@@ -43,6 +53,11 @@ impl SocketClient {
         Self { connection, socket: Socket::Tcp(stream, Vec::new()) }
     }
 
+    /// Sends and receives another way from now on.
+    pub fn go_by(&mut self, socket: Box<dyn PacketSocket>) {
+        self.socket = Socket::Other(socket);
+    }
+
     /// Sends and receives what there is, waiting a moment for more.
     pub fn exchange(&mut self) {
         self.connection.advance(Instant::now());
@@ -57,6 +72,7 @@ impl SocketClient {
                     stream.write_all(&length.to_be_bytes()).unwrap();
                     stream.write_all(&packet.contents).unwrap();
                 }
+                Socket::Other(socket) => socket.send(&packet.contents, packet.destination),
             }
         }
         while let Some((source, packet)) = self.receive() {
@@ -71,6 +87,7 @@ impl SocketClient {
                 let (length, source) = socket.recv_from(&mut buffer).ok()?;
                 Some((source, buffer[..length].to_vec()))
             }
+            Socket::Other(socket) => socket.receive(),
             Socket::Tcp(stream, bytes) => loop {
                 if let [high, low, rest @ ..] = bytes.as_slice() {
                     let length = usize::from(u16::from_be_bytes([*high, *low]));

@@ -158,9 +158,10 @@ fn a_client_gets_the_turn_servers_that_are_configured() {
     let Some(SignalResponse::Join(join)) = client.next() else { panic!("the first message answers the join") };
     let server = &join.ice_servers[0];
     assert_eq!(server.urls, ["turn:turn.example.com:3478"]);
-    let (expiry, identity) = server.username.split_once(':').unwrap();
+    let (expiry, name) = server.username.split_once(':').unwrap();
+    let sid = &join.participant.as_ref().unwrap().sid;
     let in_twelve_hours = app.clock.now().after(Duration::from_secs(12 * 3_600));
-    assert_eq!((expiry.parse(), identity), (Ok(in_twelve_hours.millis() / 1_000), "alice"));
+    assert_eq!((expiry.parse(), name), (Ok(in_twelve_hours.millis() / 1_000), sid.as_str()));
     assert!(!server.credential.is_empty() && server.credential != "shared");
 }
 

@@ -18,13 +18,16 @@ use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Error, Message, WebSocket};
 
 use super::connection::{NewSection, Outgoing, Received};
-use super::socket::SocketClient;
+use super::socket::{PacketSocket, SocketClient};
 
 /// How often the microphone sends a packet.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The size of a frame of video, of which there are as many: 80 kbit/s.
 const VIDEO_BYTES: usize = 200;
+
+/// Makes a socket for media with the answer to a join.
+pub type MediaSocket = Box<dyn FnOnce(&proto::JoinResponse) -> Box<dyn PacketSocket> + Send>;
 
 /// A WebRTC client that uses one peer connection.
 pub struct Client {
@@ -34,6 +37,8 @@ pub struct Client {
     /// Whether the server has closed the websocket.
     pub is_closed: bool,
     pub transport: SocketClient,
+    /// Makes the socket of the media with the answer to the join.
+    media: Option<MediaSocket>,
     pub publications: Vec<Publication>,
     url: String,
     token: String,
@@ -59,6 +64,11 @@ pub struct Publication {
 impl Client {
     /// Joins with a token. Returns once the server has answered; media connects while the client is driven.
     pub fn join(api: &str, token: &str) -> Result<Self, Box<Error>> {
+        Self::join_by(api, token, None)
+    }
+
+    /// The same. Media goes by a socket that is made with the answer, if that is given.
+    pub fn join_by(api: &str, token: &str, media: Option<MediaSocket>) -> Result<Self, Box<Error>> {
         let mut transport = SocketClient::udp();
         let (sdp, _) = transport.connection.offer(None, [3, 3], false);
         let offer = proto::SessionDescription { r#type: "offer".into(), sdp, id: 1, ..Default::default() };
@@ -69,6 +79,7 @@ impl Client {
             responses: Vec::new(),
             is_closed: false,
             transport,
+            media,
             publications: Vec::new(),
             websocket: open(&url, token, &request)?,
             url,
@@ -181,7 +192,12 @@ impl Client {
 
     fn handle(&mut self, response: &Response) {
         match response {
-            Response::Join(join) => self.sid.clone_from(&join.participant.as_ref().unwrap().sid),
+            Response::Join(join) => {
+                self.sid.clone_from(&join.participant.as_ref().unwrap().sid);
+                if let Some(make) = self.media.take() {
+                    self.transport.go_by(make(join));
+                }
+            }
             Response::RefreshToken(token) => self.token.clone_from(token),
             Response::Answer(answer) if answer.id == self.offers => {
                 self.transport.connection.accept_answer(&answer.sdp);

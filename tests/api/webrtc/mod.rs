@@ -16,6 +16,7 @@ mod rtmp;
 #[allow(dead_code, reason = "the tests of the media workers use what these do not")]
 #[path = "../../../rtc/tests/support/socket.rs"]
 mod socket;
+mod turn;
 mod uploads;
 pub mod whip;
 
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant};
 use str0m::media::MediaKind;
 
 use crate::support::{TestApp, WAIT_LIMIT};
-use client::Client;
+use client::{Client, MediaSocket};
 use rtmp::RtmpEncoder;
 use whip::Encoder;
 
@@ -62,7 +63,22 @@ impl Call {
     /// Joins a client with a token, and waits until it is active. Returns its index.
     #[track_caller]
     fn join_with(&mut self, token: &str) -> usize {
-        self.clients.push(Client::join(&self.app.api, token).unwrap());
+        let client = Client::join(&self.app.api, token).unwrap();
+        self.add(client)
+    }
+
+    /// Joins a client whose media goes by the TURN server, which it reaches by a transport.
+    #[track_caller]
+    fn join_relayed(&mut self, identity: &str, role: &str, transport: &'static str) -> usize {
+        let token = self.app.token("standup", identity, role);
+        let media: MediaSocket = Box::new(|join| Box::new(turn::relay(&join.ice_servers[0], transport)));
+        let client = Client::join_by(&self.app.api, &token, Some(media)).unwrap();
+        self.add(client)
+    }
+
+    #[track_caller]
+    fn add(&mut self, client: Client) -> usize {
+        self.clients.push(client);
         let client = self.clients.len() - 1;
         let sid = self.clients[client].sid.clone();
         self.wait("the client is active", |call| {

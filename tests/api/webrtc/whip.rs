@@ -110,6 +110,13 @@ fn post(app: &TestApp, key: &str, offer: &str) -> Request {
     app.post(&format!("/whip/{key}")).anonymous().raw(offer).header("content-type", "application/sdp")
 }
 
+/// The response to an encoder that connects to a new room.
+pub fn connected(app: &TestApp) -> Response {
+    app.room("standup");
+    let (_, offer, _) = offer();
+    post(app, key(&whip_ingress(app)), &offer).send()
+}
+
 fn whip_ingress(app: &TestApp) -> Value {
     let body = json!({"input_type": "whip", "participant_identity": "studio", "participant_name": "Studio"});
     app.post("/v1/rooms/standup/ingress").json(body).send().expect(201)

@@ -119,7 +119,7 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     // Before the participant is admitted, so that its session misses no notice.
     let inputs = room.sessions.add(&sid);
     let session = Session::new(sid.clone(), identity, join.mode, inner.clock.monotonic());
-    let mut session = session.with_turn(inner.turn.clone());
+    let mut session = session.with_turn(Arc::clone(&inner.turn));
     if inner.common.has_sandbox() {
         session.permit_simulations();
     }

@@ -87,7 +87,7 @@ pub(super) struct Session {
     /// Participants that left while no websocket was attached.
     missed_leaves: HashMap<String, ParticipantInfo>,
     /// The TURN servers that the client is given.
-    turn: Option<Arc<TurnServers>>,
+    turn: Arc<[TurnServers]>,
     messages: Vec<Message>,
     closes_socket: bool,
     is_over: bool,
@@ -117,7 +117,7 @@ impl Session {
             has_closed_media: false,
             awaited: VecDeque::new(),
             missed_leaves: HashMap::new(),
-            turn: None,
+            turn: Arc::default(),
             messages: Vec::new(),
             closes_socket: false,
             is_over: false,
@@ -130,7 +130,7 @@ impl Session {
     }
 
     /// Gives the client TURN servers.
-    pub fn with_turn(self, turn: Option<Arc<TurnServers>>) -> Self {
+    pub fn with_turn(self, turn: Arc<[TurnServers]>) -> Self {
         Self { turn, ..self }
     }
 
@@ -268,7 +268,7 @@ impl Session {
 
     /// Returns the TURN servers with fresh credentials. The server's own addresses are in its descriptions.
     fn ice_servers(&self, now: Timestamp) -> Vec<proto::IceServer> {
-        self.turn.iter().map(|turn| turn.for_participant(&self.identity, now).into()).collect()
+        self.turn.iter().map(|turn| turn.for_participant(&self.sid, now).into()).collect()
     }
 
     fn join_response(&self, context: &Context<'_>) -> Option<proto::JoinResponse> {

@@ -157,8 +157,8 @@ async fn open(
     let id = random_text(ID_LENGTH, BASE62);
     let requests = inner.whip.add(&id, &join.sid);
     let (reply, answered) = oneshot::channel();
-    let turn = inner.turn.as_ref().map(|turn| turn.for_participant(&join.identity, inner.clock.now()));
     let sid = join.sid;
+    let turn = inner.turn.iter().map(|turn| turn.for_participant(&sid, inner.clock.now())).collect();
     let task = SessionTask { inner, room, sid, session, reply: Some(Reply::Offer(reply)), was_connected: false };
     tokio::spawn(task.run(inputs, requests));
     let answer = timeout(ANSWER_TIMEOUT, answered).await.map_err(|_| EncoderRefusal::Unavailable)?;

@@ -37,5 +37,5 @@ pub struct WhipAnswer {
     /// The SDP answer.
     pub sdp: String,
     /// The TURN servers that the encoder may use.
-    pub turn: Option<TurnCredentials>,
+    pub turn: Vec<TurnCredentials>,
 }

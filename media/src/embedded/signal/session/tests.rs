@@ -42,7 +42,7 @@ struct World {
     sessions: BTreeMap<ParticipantSid, Session>,
     commands: Vec<Command>,
     events: Vec<MediaEvent>,
-    turn: Option<Arc<TurnServers>>,
+    turn: Arc<[TurnServers]>,
 }
 
 fn claims(identity: &str, role: Option<&str>) -> Claims {

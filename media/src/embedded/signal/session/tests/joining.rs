@@ -29,11 +29,11 @@ fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
 fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_it_resumes() {
     let mut world = World::new();
     let (urls, ttl) = (vec!["turn:turn.example.com".to_owned()], Duration::from_secs(100));
-    world.turn = Some(Arc::new(TurnServers { urls, secret: Secret::new("hush"), ttl }));
+    world.turn = Arc::new([TurnServers { urls, secret: Secret::new("hush"), ttl }]);
     let alice = world.joined("alice", None);
     let messages = world.take(&alice);
     let Response::Join(join) = &messages[0] else { panic!("{messages:?}") };
-    assert_eq!(join.ice_servers[0].username, format!("{}:alice", START.after(ttl).millis() / 1_000));
+    assert_eq!(join.ice_servers[0].username, format!("{}:{alice}", START.after(ttl).millis() / 1_000));
 
     world.call(&alice, Session::detach);
     world.now = START.after(Duration::from_secs(50));
@@ -41,7 +41,7 @@ fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_i
     world.media(&alice, PeerEvent::Resumed { last_message_seq: 0 });
     let messages = world.take(&alice);
     let Response::Reconnect(reconnect) = &messages[0] else { panic!("{messages:?}") };
-    assert_eq!(reconnect.ice_servers[0].username, format!("{}:alice", world.now.after(ttl).millis() / 1_000));
+    assert_eq!(reconnect.ice_servers[0].username, format!("{}:{alice}", world.now.after(ttl).millis() / 1_000));
     assert_ne!(reconnect.ice_servers[0].credential, join.ice_servers[0].credential);
 }
 

@@ -1,0 +1,98 @@
+//! The TURN server in this process: its sockets, and the urls that clients are given.
+
+use std::io::ErrorKind;
+
+use conclave_media::embedded::{EmbeddedPlaneBuilder, OwnTurn, TurnServers};
+use conclave_model::Secret;
+use url::Url;
+
+use crate::config::{Config, ConfigError, TURN_PORT};
+use crate::error::CliError;
+
+/// How clients reach the listeners.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reachable<'a> {
+    /// The WebSocket URL by which clients reach the media plane.
+    pub media_url: &'a str,
+    /// Whether the API listener speaks TLS itself.
+    pub has_tls: bool,
+}
+
+/// Lets clients use a TURN server in this process, if the settings say so.
+///
+/// # Errors
+/// The UDP port cannot be bound.
+pub(super) fn start(
+    builder: &mut EmbeddedPlaneBuilder,
+    config: &Config,
+    reachable: Reachable<'_>,
+    secret: &Secret,
+) -> Result<(), CliError> {
+    let Some(mut relay) = config.has_turn_server().then(|| builder.relay(secret.clone())).flatten() else {
+        return Ok(());
+    };
+    let port = serve_udp(&mut relay, builder, config.media.rtc.turn.udp_port)?;
+    let urls = urls(reachable, port);
+    log::info!(urls = urls.join(", ").as_str(); "clients are given the TURN server of this process");
+    builder.turn.push(TurnServers { urls, secret: secret.clone(), ttl: config.media.rtc.turn.ttl });
+    builder.own_turn = Some(relay);
+    Ok(())
+}
+
+/// Serves clients by UDP; returns the port. Without it, they have that of the API.
+fn serve_udp(relay: &mut OwnTurn, builder: &EmbeddedPlaneBuilder, port: u16) -> Result<Option<u16>, CliError> {
+    let addresses: Vec<_> = builder.media_addresses().into_iter().collect();
+    match relay.serve_udp(&addresses, port) {
+        Ok(port) => Ok(Some(port)),
+        Err(error) if port == TURN_PORT && error.kind() == ErrorKind::AddrInUse => {
+            log::warn!("media.rtc.turn.udp_port {port} is in use, so clients reach the TURN server by TCP only");
+            Ok(None)
+        }
+        Err(error) => {
+            let problem = format!("{port} cannot be bound: {error}");
+            Err(CliError::failed(ConfigError::new("media.rtc.turn.udp_port", problem).to_string()))
+        }
+    }
+}
+
+/// Returns the urls of the TURN server: that of the UDP port, and that of the API listener unless a proxy stands before it.
+pub(crate) fn urls(reachable: Reachable<'_>, udp_port: Option<u16>) -> Vec<String> {
+    let Reachable { media_url, has_tls } = reachable;
+    let Some((url, host)) = Url::parse(media_url).ok().and_then(|url| Some((url.clone(), url.host_str()?.to_owned())))
+    else {
+        return Vec::new();
+    };
+    let udp = udp_port.map(|port| format!("turn:{host}:{port}?transport=udp"));
+    // A websocket that begins encrypted ends so at this server, or a proxy has decrypted it, which takes HTTP only.
+    let scheme = match (url.scheme(), has_tls) {
+        ("wss", true) => Some("turns"),
+        ("ws", false) => Some("turn"),
+        _ => None,
+    };
+    let port = url.port_or_known_default();
+    let tcp = scheme.zip(port).map(|(scheme, port)| format!("{scheme}:{host}:{port}?transport=tcp"));
+    udp.into_iter().chain(tcp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_urls_name_the_host_of_the_media_plane_and_the_port_of_the_api() {
+        let urls = |media_url, has_tls, port| urls(Reachable { media_url, has_tls }, port);
+        assert_eq!(
+            urls("wss://meet.example.org", true, Some(3478)),
+            ["turn:meet.example.org:3478?transport=udp", "turns:meet.example.org:443?transport=tcp"]
+        );
+        assert_eq!(urls("wss://meet.example.org:8443/", true, None), ["turns:meet.example.org:8443?transport=tcp"]);
+        assert_eq!(
+            urls("ws://127.0.0.1:8080", false, Some(7)),
+            ["turn:127.0.0.1:7?transport=udp", "turn:127.0.0.1:8080?transport=tcp"]
+        );
+        assert_eq!(urls("ws://[::1]", false, None), ["turn:[::1]:80?transport=tcp"]);
+        let behind_a_proxy = urls("wss://meet.example.org", false, Some(3478));
+        assert_eq!(behind_a_proxy, ["turn:meet.example.org:3478?transport=udp"]);
+        assert!(urls("meet", true, Some(3478)).is_empty());
+    }
+}

@@ -1,0 +1,269 @@
+//! The TURN server at the API's listener and by UDP: what a client behind a strict firewall has of a call, and what others have not.
+
+#[allow(dead_code, reason = "the tests of the TURN server use what these do not")]
+#[path = "../../../turn/tests/support/client.rs"]
+pub mod client;
+#[allow(dead_code, reason = "the tests of the TURN server use what these do not")]
+#[path = "../../../turn/tests/support/requests.rs"]
+mod requests;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use conclave::config::{Config, TurnMode};
+use conclave_media::embedded::turn_server::credentials::{password, username};
+use conclave_model::Secret;
+use livekit_protocol as proto;
+use proto::signal_response::Message as Response;
+
+use super::Call;
+use super::socket::PacketSocket;
+use super::whip;
+use crate::support::tls::{Connection, connect};
+use crate::support::{TestApp, eventually};
+use client::{Link, READ_TIMEOUT, TurnClient};
+use requests::{code, relayed};
+
+/// The API secret of the media plane, from which the credentials are derived.
+const API_SECRET: &str = "the-secret-of-the-media-plane-in-tests";
+
+/// The participants' part of user names.
+const NAME: &str = "PA_alice";
+
+impl PacketSocket for TurnClient {
+    fn send(&mut self, packet: &[u8], destination: SocketAddr) {
+        TurnClient::send(self, destination, packet);
+    }
+
+    fn receive(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        TurnClient::receive(self)
+    }
+}
+
+/// Connects to the server that a client is given, by a transport, and makes an allocation.
+pub fn relay(server: &proto::IceServer, transport: &str) -> TurnClient {
+    let suffix = format!("?transport={transport}");
+    let url = server.urls.iter().find_map(|url| url.strip_suffix(&suffix)).expect("a url with this transport");
+    let address: SocketAddr = url.strip_prefix("turn:").unwrap().parse().unwrap();
+    let link = if transport == "udp" { Link::udp(address) } else { by_tcp(address) };
+    let mut client = TurnClient::new(link, &server.username, &server.credential);
+    assert_eq!(code(&client.allocate()), 0);
+    client
+}
+
+fn by_tcp(address: SocketAddr) -> Link {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+    Link::Stream(Box::new(stream))
+}
+
+fn with_turn(config: &mut Config) {
+    config.media.rtc.turn.server = TurnMode::On;
+    config.media.rtc.turn.udp_port = 0;
+    config.media.api_key = Some("API".to_owned());
+    config.media.api_secret = Some(Secret::new(API_SECRET));
+}
+
+fn start() -> TestApp {
+    TestApp::start_with_webrtc_and(with_turn)
+}
+
+/// The credentials of a participant that expire in this time.
+fn credentials(app: &TestApp, life: Duration) -> (String, String) {
+    let key = blake3::derive_key("conclave 2026 credentials of TURN", API_SECRET.as_bytes());
+    let username = username(NAME, app.clock.now().after(life));
+    let password = password(&Secret::new(STANDARD.encode(key)), &username);
+    (username, password.reveal().to_owned())
+}
+
+/// A client with valid credentials.
+fn client(app: &TestApp, link: Link) -> TurnClient {
+    let (username, password) = credentials(app, Duration::from_secs(3_600));
+    TurnClient::new(link, &username, &password)
+}
+
+fn api(app: &TestApp) -> SocketAddr {
+    ([127, 0, 0, 1], app.port()).into()
+}
+
+/// The value of a metric.
+fn metric(app: &TestApp, name: &str) -> f64 {
+    let text = app.admin("GET", "/metrics").send().text();
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    found.unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+/// The address of a media worker.
+fn media_worker(app: &TestApp) -> SocketAddr {
+    let answer = whip::connected(app).text();
+    let candidate = answer.lines().find(|line| line.starts_with("a=candidate:") && line.contains(" udp ")).unwrap();
+    let parts: Vec<_> = candidate.split(' ').collect();
+    format!("{}:{}", parts[4], parts[5]).parse().unwrap()
+}
+
+#[test]
+fn a_client_behind_a_relay_sees_and_hears_the_others_and_they_it() {
+    for transport in ["udp", "tcp"] {
+        let app = start();
+        app.room("standup");
+        let mut call = Call::new(app);
+        let bob = call.join("bob", "host");
+        let alice = call.join_relayed("alice", "host", transport);
+        let (said, heard) = (call.speak(alice), call.speak(bob));
+        call.assert_receives(bob, &said);
+        call.assert_receives(alice, &heard);
+        let shown = call.app.get("/v1/rooms/standup/participants").send().expect(200);
+        assert_eq!(shown["participants"].as_array().unwrap().len(), 2);
+        assert_eq!(metric(&call.app, "conclave_turn_allocations"), 1., "{transport}");
+        assert!(metric(&call.app, "conclave_turn_bytes_total{direction=\"from_clients\"}") > 1_000.);
+        assert!(metric(&call.app, "conclave_turn_bytes_total{direction=\"to_clients\"}") > 1_000.);
+        assert_eq!(metric(&call.app, "conclave_turn_refused_total{reason=\"peer\"}"), 0.);
+    }
+}
+
+#[test]
+fn clients_are_given_the_server_with_credentials_of_their_own_and_encoders_too() {
+    let app = start();
+    app.room("standup");
+    let mut call = Call::new(app);
+    let alice = call.join("alice", "host");
+    let joined = call.clients[alice].responses.iter().find_map(|response| match response {
+        Response::Join(join) => Some(join.clone()),
+        _ => None,
+    });
+    let servers = joined.unwrap().ice_servers;
+    let [server] = servers.as_slice() else { panic!("one server, not {servers:?}") };
+    assert!(server.username.ends_with(&format!(":{}", call.clients[alice].sid)), "{}", server.username);
+    let port = call.app.port();
+    assert!(server.urls[0].starts_with("turn:127.0.0.1:") && server.urls[0].ends_with("?transport=udp"));
+    assert_eq!(server.urls[1], format!("turn:127.0.0.1:{port}?transport=tcp"));
+    let link = &whip::connected(&start()).headers["link"];
+    assert!(link.contains("?transport=tcp>; rel=\"ice-server\"; username=\""), "{link}");
+}
+
+#[test]
+fn a_server_has_no_relay_unless_it_is_wanted() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let mut call = Call::new(app);
+    let alice = call.join("alice", "host");
+    let Response::Join(join) = &call.clients[alice].responses[0] else { panic!("a join comes first") };
+    assert!(join.ice_servers.is_empty());
+    let mut stranger = client(&call.app, by_tcp(api(&call.app)));
+    let allocate = stranger.requests.allocate();
+    stranger.write(&allocate);
+    stranger.wait_for_end();
+}
+
+#[test]
+fn nothing_but_media_workers_is_relayed_to() {
+    let app = start();
+    let mut alice = client(&app, by_tcp(api(&app)));
+    assert_eq!(relayed(&alice.allocate()).ip().to_string(), "127.0.0.1");
+    let worker = media_worker(&app);
+    for (peer, permit, bind) in [
+        (worker, 0, 0),
+        // Of a permission, the port means nothing; what is sent there is not relayed.
+        (api(&app), 0, 403),
+        ("192.0.2.1:53".parse().unwrap(), 403, 403),
+        ("169.254.169.254:80".parse().unwrap(), 403, 403),
+        ("[::1]:53".parse().unwrap(), 403, 403),
+    ] {
+        let requests = [alice.requests.permit(&[peer]), alice.requests.bind(0x4000, peer)];
+        assert_eq!(requests.map(|request| alice.code(&request)), [permit, bind], "{peer}");
+    }
+    alice.write(&requests::send(api(&app), b"GET / HTTP/1.1\r\n\r\n"));
+    eventually(|| metric(&app, "conclave_turn_refused_total{reason=\"peer\"}") == 8.);
+}
+
+#[test]
+fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
+    let app = start();
+    let (username, password) = credentials(&app, Duration::from_secs(60));
+    for (name, password) in [(username.as_str(), "wrong"), ("1:PA_alice", &password), ("nobody", &password)] {
+        let mut stranger = TurnClient::new(by_tcp(api(&app)), name, password);
+        assert_eq!(code(&stranger.allocate()), 401, "{name}");
+    }
+    assert_eq!(metric(&app, "conclave_turn_refused_total{reason=\"credentials\"}"), 3.);
+    let mut alice = TurnClient::new(by_tcp(api(&app)), &username, &password);
+    assert_eq!(code(&alice.allocate()), 0);
+    app.clock.advance(Duration::from_secs(60));
+    let refresh = alice.requests.refresh(600);
+    assert_eq!(alice.code(&refresh), 401, "they have expired");
+    drop(alice);
+    let mut clients: Vec<_> = (0..25).map(|_| client(&app, by_tcp(api(&app)))).collect();
+    let codes: Vec<_> = clients.iter_mut().map(|client| code(&client.allocate())).collect();
+    assert!(codes[..24].iter().all(|code| *code == 0) && codes[24] == 486, "{codes:?}");
+    drop(clients);
+    eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
+    let mut again = client(&app, by_tcp(api(&app)));
+    assert_eq!(code(&again.allocate()), 0);
+}
+
+/// An app with TLS, and its certificate.
+fn start_with_tls(files: &tempfile::TempDir) -> (TestApp, Vec<u8>) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let [cert, key] = ["cert.pem", "key.pem"].map(|name| files.path().join(name));
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    let app = TestApp::start_with_webrtc_and(|config| {
+        with_turn(config);
+        config.tls.cert = Some(cert);
+        config.tls.key = Some(key);
+    });
+    (app, made.cert.pem().into_bytes())
+}
+
+fn by_tls(app: &TestApp, certificate: &[u8]) -> Connection {
+    connect(app.port(), "localhost", certificate, app.clock.now()).unwrap()
+}
+
+/// The answer to a request over TLS.
+fn http(mut connection: Connection) -> String {
+    connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    connection.read_to_string(&mut response).unwrap();
+    response
+}
+
+#[test]
+fn one_port_has_the_api_and_the_relay_by_tls_and_garbage_disturbs_neither() {
+    let files = tempfile::tempdir().unwrap();
+    let (app, certificate) = start_with_tls(&files);
+    let relay = || {
+        let connection = by_tls(&app, &certificate);
+        connection.sock.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+        client(&app, Link::Stream(Box::new(connection)))
+    };
+    let mut alice = relay();
+    assert_eq!(code(&alice.allocate()), 0);
+    assert!(http(by_tls(&app, &certificate)).starts_with("HTTP/1.1 200 "));
+    for garbage in
+        [&b"\0\x03\0\0GET / HTTP/1.1\r\n\r\n.."[..], b"\0\0\xff\xff", &[0; 500], &[0xff; 500], b"\x40\0\0\x01."]
+    {
+        let mut stranger = relay();
+        (0..20).for_each(|_| stranger.write(garbage));
+        stranger.wait_for_end();
+    }
+    // What is not encrypted never gets to the relay.
+    let mut plain = client(&app, by_tcp(api(&app)));
+    let allocate = plain.requests.allocate();
+    plain.write(&allocate);
+    plain.wait_for_end();
+    let refresh = alice.requests.refresh(600);
+    assert_eq!(alice.code(&refresh), 0);
+    assert_eq!(metric(&app, "conclave_turn_allocations"), 1.);
+    assert!(http(by_tls(&app, &certificate)).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn a_connection_of_the_relay_counts_as_one_of_the_listener_and_ends_with_the_server() {
+    let app = start();
+    let mut alice = client(&app, by_tcp(api(&app)));
+    assert_eq!(code(&alice.allocate()), 0);
+    drop(app);
+    alice.wait_for_end();
+}

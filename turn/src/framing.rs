@@ -1,0 +1,141 @@
+//! Messages in a stream of bytes: STUN messages and channel data follow each other, each with its length (RFC 8656, section 12.5).
+
+use stun_types::message::MessageHeader;
+
+/// The longest message that is accepted, in bytes. Those with a datagram of WebRTC are shorter.
+pub const MAX_MESSAGE: usize = 4_096;
+
+/// The bytes of the header of channel data.
+const CHANNEL_HEADER: usize = 4;
+
+/// Returns whether the first byte of a connection begins a STUN request and no HTTP one, which begins with a letter or a line break.
+#[must_use]
+pub const fn is_turn(first: u8) -> bool {
+    // Requests of STUN have types below 0x100.
+    first == 0
+}
+
+/// The stream is of no use any more: what it has is neither a STUN message nor channel data, or too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a stream must have STUN messages and channel data of at most {MAX_MESSAGE} bytes")]
+pub struct InvalidMessage;
+
+/// Takes messages out of a stream of bytes.
+#[derive(Debug, Default)]
+pub struct MessageReader {
+    bytes: Vec<u8>,
+    /// How many of the bytes have been taken.
+    taken: usize,
+}
+
+impl MessageReader {
+    /// Adds bytes that were received.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns the next message that is complete, without padding.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidMessage`], after which the stream is of no use.
+    pub fn next_message(&mut self) -> Result<Option<&[u8]>, InvalidMessage> {
+        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some(length) = message_length(rest)? else { return Ok(None) };
+        let padded = length.next_multiple_of(4);
+        if padded > MAX_MESSAGE {
+            return Err(InvalidMessage);
+        }
+        if rest.len() < padded {
+            return Ok(None);
+        }
+        self.taken += padded;
+        Ok(rest.get(..length))
+    }
+}
+
+/// Returns the length of the message that begins here; `None` if more bytes are needed to know it.
+fn message_length(bytes: &[u8]) -> Result<Option<usize>, InvalidMessage> {
+    let [first, _, high, low, ..] = bytes else { return Ok(None) };
+    let length = usize::from(u16::from_be_bytes([*high, *low]));
+    match first >> 6 {
+        0 => Ok(Some(MessageHeader::LENGTH + length)),
+        1 => Ok(Some(CHANNEL_HEADER + length)),
+        _ => Err(InvalidMessage),
+    }
+}
+
+/// Appends channel data with its header, and padding in a stream.
+pub fn push_channel_data(out: &mut Vec<u8>, channel: u16, payload: &[u8], is_padded: bool) {
+    let Ok(length) = u16::try_from(payload.len()) else { return };
+    out.extend(channel.to_be_bytes());
+    out.extend(length.to_be_bytes());
+    out.extend(payload);
+    if is_padded {
+        let padding = payload.len().next_multiple_of(4) - payload.len();
+        out.extend([0; 3].iter().take(padding));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn messages_survive_any_fragmentation(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..20), cut in 1..50_usize,
+        ) {
+            let mut stream = Vec::new();
+            for payload in &payloads {
+                push_channel_data(&mut stream, 0x4001, payload, true);
+            }
+            let mut reader = MessageReader::default();
+            let mut read = Vec::new();
+            for bytes in stream.chunks(cut) {
+                reader.push(bytes);
+                while let Some(message) = reader.next_message().unwrap() {
+                    read.push(message[4..].to_vec());
+                }
+            }
+            prop_assert_eq!(read, payloads);
+        }
+
+        #[test]
+        fn any_bytes_are_messages_or_end_the_stream_and_few_are_kept(
+            reads in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..2_000), 0..20),
+        ) {
+            let mut reader = MessageReader::default();
+            for bytes in reads {
+                reader.push(&bytes);
+                loop {
+                    match reader.next_message() {
+                        Ok(Some(message)) => prop_assert!(message.len() <= MAX_MESSAGE),
+                        Ok(None) => break,
+                        Err(InvalidMessage) => return Ok(()),
+                    }
+                }
+                prop_assert!(reader.bytes.len() - reader.taken < MAX_MESSAGE);
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_or_none_ends_the_stream() {
+        for start in [[0x00, 0x03, 0x10, 0x00], [0x40, 0x00, 0xff, 0xff], [b'G' | 0x80, 0, 0, 0], [0xff; 4]] {
+            let mut reader = MessageReader::default();
+            reader.push(&start);
+            assert_eq!(reader.next_message(), Err(InvalidMessage), "{start:?}");
+        }
+    }
+
+    #[test]
+    fn no_http_request_begins_as_a_request_of_turn() {
+        assert!(is_turn(0));
+        assert!((b'A'..=b'z').chain([b'\r', b'\n', 0x16]).all(|first| !is_turn(first)));
+    }
+}

@@ -1,0 +1,40 @@
+//! A TURN server (RFC 8656) that relays to the media workers of this process and to nothing else.
+//!
+//! Clients whose network lets only some ports through reach it by UDP, and by TCP or TLS at the listener of the API. Everything
+//! about a client is decided by a state machine without I/O, [`session`]: who may have an allocation, and what is relayed. Around
+//! it are the drivers of datagrams and of streams.
+//!
+//! The wire format is that of `stun-types` and `turn-types`. The state machine is ours, since a general TURN server relays to every
+//! address, keeps something of each stranger, and takes users from a list.
+//!
+//! An allocation has a socket on the loopback address, from which its datagrams reach a media worker as from any other client. So a
+//! packet of the relay takes no lock and no queue of a media worker, the kernel bounds what waits, and nothing outside the machine can
+//! send to that socket. Clients are told a public address of the server as the relayed one; nobody uses it.
+
+mod allocation;
+mod challenge;
+pub mod credentials;
+mod framing;
+mod metrics;
+mod peers;
+mod quotas;
+mod relay;
+mod request;
+#[cfg(test)]
+#[path = "../tests/support/requests.rs"]
+mod requests;
+mod response;
+mod server;
+#[cfg(feature = "fuzzing")]
+pub mod session;
+#[cfg(not(feature = "fuzzing"))]
+mod session;
+mod shared;
+mod strangers;
+mod stream;
+mod udp;
+
+pub use framing::is_turn;
+pub use metrics::{TurnMetrics, TurnRefusal};
+pub use peers::MediaPort;
+pub use server::{PATIENCE, TurnServer, TurnSettings, UdpRelay};

@@ -1,0 +1,110 @@
+//! Responses and indications, as bytes.
+
+use std::net::SocketAddr;
+
+use stun_types::attribute::{AttributeType, ErrorCode, Nonce, Realm, UnknownAttributes, XorMappedAddress};
+use stun_types::message::{IntegrityAlgorithm, IntegrityKey, Message, MessageWriteVec, TransactionId};
+use stun_types::prelude::{AttributeWrite, MessageWrite as _, MessageWriteExt as _};
+use turn_types::attribute::{Data, Lifetime, XorPeerAddress, XorRelayedAddress};
+use turn_types::message::DATA;
+
+use crate::allocation::LIFETIME;
+
+/// The realm of the credentials.
+pub const REALM: &str = "conclave";
+
+/// Why a request fails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The client has to authenticate, with this nonce: 401, or 438 if the one that it has used is too old.
+    Challenge { code: u16, nonce: String },
+    /// An attribute must be understood, and is not: 420.
+    UnknownAttributes(Vec<AttributeType>),
+    /// Another reason.
+    Code(u16),
+}
+
+/// A response under construction.
+struct Response(MessageWriteVec);
+
+impl Response {
+    #[expect(clippy::expect_used, reason = "each attribute is added once, before the integrity, and is short enough")]
+    fn add(mut self, attribute: &dyn AttributeWrite) -> Self {
+        self.0.add_attribute(attribute).expect("an attribute that fits");
+        self
+    }
+
+    /// Returns the bytes, signed if there is a key.
+    #[expect(clippy::expect_used, reason = "the integrity is added once, at the end")]
+    fn finish(mut self, key: Option<&IntegrityKey>) -> Vec<u8> {
+        if let Some(key) = key {
+            self.0.add_message_integrity_with_key(key, IntegrityAlgorithm::Sha1).expect("an integrity at the end");
+        }
+        self.0.finish()
+    }
+}
+
+fn success(request: &Message<'_>) -> Response {
+    Response(Message::builder_success(request, MessageWriteVec::with_capacity(128)))
+}
+
+/// Answers a binding request: the address that the client has for this server.
+pub fn bound(request: &Message<'_>, client: SocketAddr) -> Vec<u8> {
+    success(request).add(&XorMappedAddress::new(client, request.transaction_id())).finish(None)
+}
+
+/// Answers a request that made an allocation.
+pub fn allocated(request: &Message<'_>, relayed: SocketAddr, client: SocketAddr, key: &IntegrityKey) -> Vec<u8> {
+    let id = request.transaction_id();
+    success(request)
+        .add(&XorRelayedAddress::new(relayed, id))
+        .add(&Lifetime::new(lifetime()))
+        .add(&XorMappedAddress::new(client, id))
+        .finish(Some(key))
+}
+
+/// Answers a request that refreshed an allocation.
+pub fn refreshed(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
+    success(request).add(&Lifetime::new(lifetime())).finish(Some(key))
+}
+
+/// Answers a request that ended an allocation.
+pub fn ended(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
+    success(request).add(&Lifetime::new(0)).finish(Some(key))
+}
+
+fn lifetime() -> u32 {
+    u32::try_from(LIFETIME.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// Answers a request that has succeeded.
+pub fn done(request: &Message<'_>, key: &IntegrityKey) -> Vec<u8> {
+    success(request).finish(Some(key))
+}
+
+/// Answers a request that has failed.
+#[expect(clippy::expect_used, reason = "the codes and the texts are ours")]
+pub fn failed(request: &Message<'_>, failure: &Failure, key: Option<&IntegrityKey>) -> Vec<u8> {
+    let code = match failure {
+        Failure::Challenge { code, .. } | Failure::Code(code) => *code,
+        Failure::UnknownAttributes(_) => ErrorCode::UNKNOWN_ATTRIBUTE,
+    };
+    let error = ErrorCode::builder(code).build().expect("a code of an error");
+    let response = Response(Message::builder_error(request, MessageWriteVec::with_capacity(128))).add(&error);
+    let response = match failure {
+        Failure::Challenge { nonce, .. } => {
+            let realm = Realm::new(REALM).expect("a short realm");
+            response.add(&realm).add(&Nonce::new(nonce).expect("a short nonce"))
+        }
+        Failure::UnknownAttributes(types) => response.add(&UnknownAttributes::new(types)),
+        Failure::Code(_) => response,
+    };
+    response.finish(key)
+}
+
+/// Returns an indication of a datagram of a peer that has no channel.
+pub fn data(peer: SocketAddr, payload: &[u8]) -> Vec<u8> {
+    let builder = Message::builder_indication(DATA, MessageWriteVec::with_capacity(payload.len() + 64));
+    let id: TransactionId = builder.transaction_id();
+    Response(builder).add(&XorPeerAddress::new(peer, id)).add(&Data::new(payload)).finish(None)
+}
