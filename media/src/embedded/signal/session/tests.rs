@@ -83,7 +83,7 @@ impl World {
             sessions: BTreeMap::new(),
             commands: Vec::new(),
             events: Vec::new(),
-            turn: None,
+            turn: Arc::default(),
         }
     }
 
