@@ -26,7 +26,7 @@ pub struct Allocation {
     pub key: IntegrityKey,
     /// The request that made it, which may come twice.
     pub request: TransactionId,
-    /// The address that the client was told.
+    /// The address of its socket.
     pub relayed: SocketAddr,
     expires: Duration,
     permissions: Vec<(IpAddr, Duration)>,

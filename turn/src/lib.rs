@@ -7,9 +7,9 @@
 //! The wire format is that of `stun-types` and `turn-types`. The state machine is ours, since a general TURN server relays to every
 //! address, keeps something of each stranger, and takes users from a list.
 //!
-//! An allocation has a socket on the loopback address, from which its datagrams reach a media worker as from any other client. So a
-//! packet of the relay takes no lock and no queue of a media worker, the kernel bounds what waits, and nothing outside the machine can
-//! send to that socket. Clients are told a public address of the server as the relayed one; nobody uses it.
+//! An allocation has a socket at an address of this machine, from which its datagrams reach a media worker as from any other client.
+//! So a packet of the relay takes no lock and no queue of a media worker, and the kernel bounds what waits. What comes to the socket
+//! from anything but a media worker is dropped; the kernel lets nothing from outside have an address of this machine as its source.
 
 mod allocation;
 mod challenge;

@@ -17,7 +17,7 @@ pub struct MediaPort {
 pub struct Peers {
     bound: HashMap<SocketAddr, SocketAddr>,
     advertised: HashMap<SocketAddr, SocketAddr>,
-    /// The first address of each family, IPv4 first.
+    /// The first address of this machine of each family, IPv4 first.
     relayed: [Option<IpAddr>; 2],
 }
 
@@ -28,7 +28,7 @@ impl Peers {
         for MediaPort { bound, advertised } in ports {
             peers.bound.entry(*advertised).or_insert(*bound);
             peers.advertised.insert(*bound, *advertised);
-            peers.relayed[usize::from(advertised.is_ipv6())].get_or_insert(advertised.ip());
+            peers.relayed[usize::from(bound.is_ipv6())].get_or_insert(bound.ip());
         }
         peers
     }
@@ -48,7 +48,7 @@ impl Peers {
         self.advertised.get(&bound).copied()
     }
 
-    /// Returns the address that clients are told as the relayed one; `None` if no media worker has this family.
+    /// Returns the address of this machine that is relayed from; `None` if no media worker has this family.
     pub fn relayed(&self, is_ipv6: bool) -> Option<IpAddr> {
         self.relayed[usize::from(is_ipv6)]
     }
@@ -73,7 +73,7 @@ mod tests {
         let peers = Peers::new(&ports);
         assert_eq!(peers.bound(address("192.0.2.1:7882")), Some(address("10.0.0.1:7882")));
         assert_eq!(peers.advertised(address("10.0.0.2:7882")), Some(address("192.0.2.1:7882")));
-        assert_eq!(peers.relayed(false), Some(address("192.0.2.1:0").ip()));
+        assert_eq!(peers.relayed(false), Some(address("10.0.0.1:0").ip()));
         assert_eq!(peers.relayed(true), Some(address("[fd00::1]:0").ip()));
         assert!(peers.permits(address("192.0.2.1:0").ip()) && !peers.permits(address("10.0.0.1:0").ip()));
         for other in ["192.0.2.1:7883", "10.0.0.1:7882", "192.0.2.2:7882", "127.0.0.1:7882"] {

@@ -1,7 +1,7 @@
 //! The socket of an allocation, from which its datagrams reach a media worker.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use socket2::SockRef;
 use tokio::net::UdpSocket;
@@ -14,10 +14,9 @@ pub const MAX_DATAGRAM: usize = 4_000;
 pub struct Relay(Option<UdpSocket>);
 
 impl Relay {
-    /// Opens a socket on the loopback address of a family; returns its port. The system chooses one. Must be called on a runtime.
-    pub fn open(&mut self, is_ipv6: bool) -> io::Result<u16> {
-        let loopback = if is_ipv6 { IpAddr::V6(Ipv6Addr::LOCALHOST) } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
-        let socket = std::net::UdpSocket::bind((loopback, 0))?;
+    /// Opens a socket at an address of this machine; returns its port. The system chooses one. Must be called on a runtime.
+    pub fn open(&mut self, address: IpAddr) -> io::Result<u16> {
+        let socket = std::net::UdpSocket::bind((address, 0))?;
         socket.set_nonblocking(true)?;
         let socket = UdpSocket::from_std(socket)?;
         let port = socket.local_addr()?.port();

@@ -47,8 +47,8 @@ pub enum Reaction<'a> {
     },
 }
 
-/// Opens the socket of an allocation, for IPv6 or for IPv4; returns its port.
-pub type OpenRelay<'a> = &'a mut dyn FnMut(bool) -> io::Result<u16>;
+/// Opens the socket of an allocation at an address of this machine; returns its port.
+pub type OpenRelay<'a> = &'a mut dyn FnMut(IpAddr) -> io::Result<u16>;
 
 /// A client.
 pub struct Session {
@@ -275,7 +275,7 @@ impl Session {
             Excess::Quota => Failure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED),
             Excess::Capacity => Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY),
         })?;
-        let port = open(relayed_ip.is_ipv6()).map_err(|_| Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY))?;
+        let port = open(relayed_ip).map_err(|_| Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY))?;
         let relayed = SocketAddr::from((relayed_ip, port));
         let Authenticated { username, key } = client;
         let response = response::allocated(request, relayed, self.client, &key);
@@ -285,7 +285,7 @@ impl Session {
         Ok(response)
     }
 
-    /// Returns the address that a new allocation is told to have, of the family that the client asks for.
+    /// Returns the address that a new allocation has, of the family that the client asks for.
     fn relayed_ip(&self, request: &Message<'_>) -> Result<IpAddr, Failure> {
         let transport = request.attribute::<RequestedTransport>().map_err(|_| Failure::Code(ErrorCode::BAD_REQUEST))?;
         if transport.protocol() != RequestedTransport::UDP {

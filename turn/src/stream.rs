@@ -136,7 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> StreamClient<S> {
         self.reader.push(bytes);
         while let Some(message) = self.reader.next_message().map_err(|_| End)? {
             let relay = &mut self.relay;
-            match self.session.receive(message, &mut |is_ipv6| relay.open(is_ipv6)) {
+            match self.session.receive(message, &mut |address| relay.open(address)) {
                 Reaction::Nothing => {}
                 Reaction::Reply(response) => self.waiting.push(&response),
                 Reaction::Relay { to, payload } => {

@@ -81,7 +81,7 @@ impl UdpClients {
     fn handle_stranger(&mut self, client: SocketAddr, bytes: &[u8]) {
         let mut session = Session::new(Arc::clone(&self.shared), client, Transport::Udp);
         let mut relay = Relay::default();
-        if let Reaction::Reply(response) = session.receive(bytes, &mut |is_ipv6| relay.open(is_ipv6)) {
+        if let Reaction::Reply(response) = session.receive(bytes, &mut |address| relay.open(address)) {
             send(&self.socket, &response, client);
         }
         let Some(relay) = relay.take().filter(|_| session.has_allocation()) else { return };

@@ -124,7 +124,7 @@ fn a_client_with_credentials_gets_an_allocation_and_its_media_is_relayed_both_wa
     let mut world = World::new();
     let mut alice = world.client("198.51.100.1:5000", "PA_alice");
     let response = world.allocate(&mut alice);
-    assert_eq!((relayed(&response), lifetime(&response)), (address("192.0.2.1:1"), 600));
+    assert_eq!((relayed(&response), lifetime(&response)), (address("10.0.0.1:1"), 600));
     assert_eq!(alice.relays(&send(worker(), b"early")), None, "nothing is permitted yet");
     assert_eq!(alice.relayed(bound(), b"early"), None);
 
