@@ -112,13 +112,13 @@ class Pages:
 
 
 class Browser:
-    """One browser process with one client."""
+    """One browser process with one client, which `around` may run in another network."""
 
-    def __init__(self, kind, pages, name):
+    def __init__(self, kind, pages, name, around=(), flags=()):
         self.kind, self.pages, self.name, self.number = kind, pages, name, 0
         pages.register(name)
         self.profile = tempfile.mkdtemp(prefix="conclave-clients-")
-        command = self.chromium() if kind == "chromium" else self.firefox()
+        command = [*around, *(self.chromium() if kind == "chromium" else self.firefox()), *flags]
         # What a browser logs of itself is of no interest; what its client does comes back as results.
         self.process = subprocess.Popen([*command, pages.url(name)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -70,11 +70,11 @@ class Rtmp:
 class Conclave:
     """`conclave dev` in a directory of its own."""
 
-    def __init__(self, program, webhooks, livekit_program=None, network=None):
+    def __init__(self, program, webhooks, livekit_program=None, network=None, ports=None):
         self.program, self.network = program, network
         self.directory = tempfile.TemporaryDirectory(prefix="conclave-clients-")
         self.livekit = LiveKit(livekit_program, self.directory.name) if livekit_program else None
-        self.ports = free_port(), free_port()
+        self.ports = ports or (free_port(), free_port())
         self.start()
         self.request("POST", "/v1/webhook-endpoints", {"url": webhooks})
 

@@ -1,6 +1,7 @@
-"""A TURN server on loopback, coturn, which relays the media of clients that can reach nothing else."""
+"""TURN servers on loopback, which relay the media of clients that can reach nothing else: coturn, and the one in the server."""
 
 import shutil
+import socket
 import subprocess
 
 from deployment import free_port
@@ -39,6 +40,26 @@ class Relay:
     def stop(self):
         self.process.terminate()
         self.process.wait(20)
+
+
+class OwnRelay:
+    """The TURN server in the server. For tcp, its UDP port is taken by the check, so that clients have only that of the API."""
+
+    PORT = 3478
+
+    def __init__(self, transport):
+        self.transport, self.conditions, self.taken = transport, Conditions(), []
+        if transport == "tcp":
+            self.taken = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM)]
+            self.taken[0].bind(("0.0.0.0", self.PORT))
+
+    def settings(self):
+        port = self.PORT if self.transport == "tcp" else 0
+        return {"CONCLAVE_MEDIA__RTC__TURN__SERVER": "on", "CONCLAVE_MEDIA__RTC__TURN__UDP_PORT": str(port)}
+
+    def stop(self):
+        for taken in self.taken:
+            taken.close()
 
 
 def media_is_relayed(call, transport):

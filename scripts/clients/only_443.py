@@ -1,0 +1,139 @@
+"""A network that lets nothing through but TCP at port 443 of the server: a network namespace with a loopback interface alone, in which a
+program passes connections of that port on, by a socket in a file.
+
+As a program, it runs inside the namespace: it passes on, starts the client, and ends with it.
+
+    unshare --net python3 only_443.py [PORT SOCKET]... -- COMMAND ARGUMENT...
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+HTTPS, NAME = 443, "localhost"
+PACKET = 65_536
+
+
+def is_possible():
+    """Whether this user may make network namespaces, and there is what makes certificates."""
+    try:
+        probe = subprocess.run([*INSIDE, "ip", "link", "set", "lo", "up"], capture_output=True)
+        return probe.returncode == 0 and subprocess.run(["openssl", "version"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+INSIDE = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
+
+
+class Only443:
+    """The server has a certificate for `localhost`, and clients think that it listens at port 443 there. Its TURN server has no UDP."""
+
+    def __init__(self, pages, port):
+        self.directory, self.conditions = tempfile.TemporaryDirectory(prefix="conclave-443-"), None
+        self.passages = {HTTPS: port, pages.server.server_port: pages.server.server_port}
+        for inside, target in self.passages.items():
+            listener = socket.socket(socket.AF_UNIX)
+            listener.bind(self.socket(inside))
+            listener.listen(64)
+            threading.Thread(target=pass_on, args=(listener, ("127.0.0.1", target)), daemon=True).start()
+        self.make_certificate()
+
+    def socket(self, port):
+        return str(Path(self.directory.name) / f"{port}.socket")
+
+    def file(self, name):
+        return str(Path(self.directory.name) / name)
+
+    def make_certificate(self):
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", self.file("key.pem"),
+                "-out", self.file("cert.pem"),
+            ],
+            check=True, capture_output=True,
+        )
+        # For the requests of this check.
+        os.environ["SSL_CERT_FILE"] = self.file("cert.pem")
+
+    def settings(self):
+        return {
+            "CONCLAVE_TLS__CERT": self.file("cert.pem"),
+            "CONCLAVE_TLS__KEY": self.file("key.pem"),
+            "CONCLAVE_MEDIA__PUBLIC_URL": f"wss://{NAME}",
+            "CONCLAVE_MEDIA__RTC__TURN__SERVER": "on",
+            "CONCLAVE_MEDIA__RTC__TURN__UDP_PORT": "0",
+        }
+
+    def around(self):
+        """What runs a command in this network."""
+        passages = [part for port in self.passages for part in (str(port), self.socket(port))]
+        return [*INSIDE, sys.executable, str(Path(__file__).resolve()), *passages, "--"]
+
+    def stop(self):
+        os.environ.pop("SSL_CERT_FILE", None)
+        self.directory.cleanup()
+
+
+def pass_on(listener, target):
+    """Connects each connection to a target: an address, or a socket in a file."""
+    while True:
+        try:
+            client, _ = listener.accept()
+            server = socket.create_connection(target) if isinstance(target, tuple) else connect(target)
+        except OSError:
+            continue
+        for ends in (client, server), (server, client):
+            threading.Thread(target=copy, args=ends, daemon=True).start()
+
+
+def connect(file):
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(file)
+    return server
+
+
+def copy(source, target):
+    try:
+        while data := source.recv(PACKET):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, target):
+            end.close()
+
+
+def media_goes_by_443(call):
+    """Where nothing else is open, all see all, and media goes by the TURN server at the port of the API."""
+    from stories import wait_for_more_video, wait_for_video
+
+    for client in call.clients:
+        client.call("publish")
+    wait_for_video(*call.clients)
+    wait_for_more_video(*call.clients)
+    routes = [client.call("route") for client in call.clients]
+    assert all((route["type"], route["relayProtocol"]) == ("relay", "tls") for route in routes), routes
+    return "video both ways"
+
+
+def main():
+    """Runs inside the namespace."""
+    end = sys.argv.index("--")
+    passages, command = sys.argv[1:end], sys.argv[end + 1 :]
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    for port, file in zip(passages[::2], passages[1::2]):
+        threading.Thread(target=pass_on, args=(socket.create_server(("127.0.0.1", int(port))), file), daemon=True).start()
+    client = subprocess.Popen(command)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: client.terminate())
+    sys.exit(client.wait())
+
+
+if __name__ == "__main__":
+    main()
