@@ -123,9 +123,8 @@ fn a_standby_passes_requests_on_over_tls_to_a_server_whose_authority_the_system_
         deployment.with("CONCLAVE_CLUSTER__URL", "https://127.0.0.1:0")
     };
     let (first, active) = active(&database, encrypted);
-    let trusting = Standby::start_with(&first, &database.url(), |deployment| {
-        encrypted(deployment).with("SSL_CERT_FILE", &cert)
-    });
+    let trusting =
+        Standby::start_with(&first, &database.url(), |deployment| encrypted(deployment).with("SSL_CERT_FILE", &cert));
     let [passed, refused] = std::thread::scope(|scope| {
         let other = Standby::start_with(&first, &database.url(), encrypted);
         let refused = scope.spawn({

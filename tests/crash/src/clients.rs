@@ -10,7 +10,7 @@ use crate::journal::{Action, Answer, Entry, Journal};
 use crate::service::{Attempt, Call, Service};
 
 /// Seconds that rooms stay open without participants: some end by themselves, some do not.
-const EMPTY_TIMEOUTS: [u32; 4] = [1, 2, 600, 600];
+const EMPTY_TIMEOUTS: [u32; 4] = [1, 2, 7_200, 7_200];
 /// The most rooms that a client works with; it forgets the oldest.
 const ROOMS: usize = 12;
 /// How often a code can be exchanged.

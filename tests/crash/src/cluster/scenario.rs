@@ -147,6 +147,15 @@ impl Scenario {
         }
     }
 
+    /// Returns how long after a round requests may still fail: sessions find out one by one that PostgreSQL is back.
+    #[must_use]
+    pub const fn aftermath(self) -> Duration {
+        match self {
+            Self::PostgresKill | Self::PostgresHang | Self::PostgresPromote => Duration::from_secs(5),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Returns how long it may take until changes succeed again: after a fault of a node, or once PostgreSQL is back.
     #[must_use]
     pub const fn limit(self) -> Option<Limit> {

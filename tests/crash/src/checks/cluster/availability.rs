@@ -26,7 +26,9 @@ fn is_allowed(entry: &Entry, evidence: &Evidence) -> bool {
         };
         is_tolerated || round.failed.contains(&entry.node)
     };
-    evidence.rounds.iter().filter(|round| round.overlaps(entry.sent, entry.ended)).any(is_allowed)
+    let aftermath = evidence.scenario.aftermath();
+    let is_within = |round: &&Round| entry.ended >= round.began && entry.sent <= round.ended + aftermath;
+    evidence.rounds.iter().filter(is_within).any(is_allowed)
 }
 
 fn describe(entry: &Entry, evidence: &Evidence) -> String {

@@ -104,6 +104,9 @@ fn a_request_that_fails_at_a_node_that_works_is_found_unless_it_cannot_be_repeat
     assert_eq!(found(Scenario::KillStandby, 1, 15, exchange(), None, None), 0);
     assert_eq!(found(Scenario::PostgresKill, 0, 15, create(), Some("k"), Some(503)), 0);
     assert_eq!(found(Scenario::PostgresKill, 0, 5, create(), Some("k"), Some(503)), 1);
+    let soon_after = [23, 27].map(|second| found(Scenario::PostgresKill, 0, second, read(), None, Some(503)));
+    assert_eq!(soon_after, [0, 1], "sessions are opened again one by one");
+    assert_eq!(found(kill, 0, 23, read(), None, Some(503)), 1);
 }
 
 #[test]
