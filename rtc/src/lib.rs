@@ -55,7 +55,7 @@ pub use event::{
 };
 pub use handle::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
-pub use sdp::{DescriptionTooLarge, OfferedSection, check_description, read_sections};
+pub use sdp::{DescriptionTooLarge, OfferedSection, check_description, read_sections, without_sent_codecs};
 pub use snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
 };

@@ -12,7 +12,7 @@ import sources
 from tokens import KEY, SECRET
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
-# How long a test may take before it counts as failed, in seconds. Those of the integration tests wait 30 s for each of three modes.
+# How long a command may take before its tests count as failed, in seconds. Those of the integration tests wait 30 s for each of three modes.
 LIMIT = 300
 MODES = re.compile(r"/(?:[^/]*)testRTCServicePath=([\w-]+)")
 
@@ -47,14 +47,14 @@ class Context:
             "LIVEKIT_KEYS": f"{KEY}: {SECRET}",
         }
 
-    def run(self, suite, command, folder):
+    def run(self, suite, command, folder, limit=LIMIT):
         """Runs a command. Returns what it has printed, and whether it has ended in time; a log keeps everything."""
         process = subprocess.Popen(
             [str(word) for word in command], cwd=folder, env=self.environment(), text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )
         try:
-            output, ended = process.communicate(timeout=LIMIT)[0], True
+            output, ended = process.communicate(timeout=limit)[0], True
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, 9)
             output, ended = process.communicate()[0], False
@@ -159,7 +159,7 @@ def node(context):
         "node_modules/.bin/vitest", "run", "src/tests", "--no-file-parallelism", "--maxConcurrency=1", "--reporter=json",
         f"--outputFile={report}",
     ]
-    context.run("node", vitest, folder)
+    context.run("node", vitest, folder, 3 * LIMIT)
     if not report.exists():
         yield Result("all", FAILED, "the tests did not end")
         return

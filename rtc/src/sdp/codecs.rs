@@ -37,7 +37,7 @@ fn used_payload_types(section: &str) -> Vec<&str> {
     used
 }
 
-fn push_used(text: &mut String, section: &str, used: &[&str]) {
+pub(super) fn push_used(text: &mut String, section: &str, used: &[&str]) {
     for line in section.split_inclusive('\n') {
         if line.starts_with("m=") {
             let mut words = line.split_whitespace();

@@ -8,12 +8,14 @@ mod codecs;
 mod limits;
 mod offer;
 mod rewrite;
+mod sent;
 
 pub use candidates::filter_candidates;
 pub use codecs::without_unused_codecs;
 pub use limits::{DescriptionTooLarge, check, check_description};
 pub use offer::{OfferedSection, read_sections};
 pub use rewrite::{Receiving, SectionChange, rewrite};
+pub use sent::without_sent_codecs;
 
 /// Splits a text into its session part and its media sections, each beginning with its `m=` line.
 fn split_sections(sdp: &str) -> impl Iterator<Item = &str> {

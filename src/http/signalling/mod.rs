@@ -11,7 +11,7 @@ mod socket;
 use std::sync::Arc;
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::AUTHORIZATION;
+use actix_web::http::header::{AUTHORIZATION, USER_AGENT};
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::rtc::ConnectionMode;
@@ -107,7 +107,8 @@ async fn validate(
 
 /// Reads the token of a request. What else it asks for is read once that is verified.
 fn connect_request(state: &AppState, mode: ConnectionMode, request: &HttpRequest) -> Result<ConnectRequest, Refusal> {
-    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let read = ConnectRequest::new(mode, request.query_string(), authorization).map_err(Refusal::from)?;
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let read = ConnectRequest::new(mode, request.query_string(), header(AUTHORIZATION)).map_err(Refusal::from)?;
+    let read = read.by_user_agent(header(USER_AGENT));
     Ok(read.from_address(state.checks.limits.client_address(request)))
 }

@@ -38,6 +38,25 @@ fn a_client_is_answered_and_leaves_without_a_session_while_its_media_is_not_conn
 }
 
 #[test]
+fn a_device_that_does_not_send_a_codec_well_may_not_publish_with_it() {
+    let app = TestApp::start_with_webrtc();
+    app.room("standup");
+    let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+    for (device, user_agent, has_h264) in [
+        ("&os=android&device_model=Xiaomi%202201117TI", "tests", false),
+        ("&os=android&device_model=Pixel%209", "tests", true),
+        ("", firefox, false),
+    ] {
+        let query = format!("{}{device}", query(&app.token("standup", "alice", "host")));
+        let mut client = Client::connect_as(&app, &format!("/rtc{query}"), user_agent).unwrap();
+        let Some(SignalResponse::Join(join)) = client.next() else { panic!("the first message answers the join") };
+        let mimes: Vec<_> = join.enabled_publish_codecs.into_iter().map(|codec| codec.mime).collect();
+        assert_eq!(mimes.contains(&"video/H264".to_owned()), has_h264, "{device} {user_agent}");
+        assert!(mimes.contains(&"video/VP8".to_owned()));
+    }
+}
+
+#[test]
 fn a_refusal_has_the_same_status_at_the_websocket_and_at_its_dry_run() {
     let app = TestApp::start_with_webrtc();
     app.room_with_roles("full", &json!({"host": {"max_peer_count": 1}}));

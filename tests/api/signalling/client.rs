@@ -7,6 +7,8 @@ use livekit_protocol as proto;
 use prost::Message as _;
 use proto::signal_request::Message as SignalRequest;
 use proto::signal_response::Message as SignalResponse;
+use tungstenite::client::IntoClientRequest;
+use tungstenite::http::HeaderValue;
 use tungstenite::{HandshakeError, Message, WebSocket};
 
 use crate::support::{Response, TestApp, WAIT_LIMIT};
@@ -39,10 +41,17 @@ impl Write for Connection {
 
 impl Client {
     pub fn connect(app: &TestApp, path: &str) -> Result<Self, Box<tungstenite::Error>> {
+        Self::connect_as(app, path, "tests")
+    }
+
+    /// Connects as a program with this `user-agent`.
+    pub fn connect_as(app: &TestApp, path: &str, user_agent: &'static str) -> Result<Self, Box<tungstenite::Error>> {
         let url = format!("{}{path}", app.api.replacen("http", "ws", 1));
+        let mut request = url.into_client_request().unwrap();
+        request.headers_mut().insert("user-agent", HeaderValue::from_static(user_agent));
         let stream = TcpStream::connect(app.api.trim_start_matches("http://")).unwrap();
         stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
-        match tungstenite::client(url, Connection(stream)) {
+        match tungstenite::client(request, Connection(stream)) {
             Ok((socket, _)) => Ok(Self(socket)),
             Err(HandshakeError::Failure(error)) => Err(Box::new(error)),
             Err(HandshakeError::Interrupted(_)) => panic!("no answer"),

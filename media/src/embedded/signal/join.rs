@@ -16,9 +16,12 @@ use livekit_protocol as proto;
 use prost::Message;
 use proto::client_info::Sdk;
 use proto::wrapped_join_request::Compression;
-use proto::{AddTrackRequest, ConnectionSettings, JoinRequest, SessionDescription, SyncState, WrappedJoinRequest};
+use proto::{
+    AddTrackRequest, ClientInfo, ConnectionSettings, JoinRequest, SessionDescription, SyncState, WrappedJoinRequest,
+};
 use url::form_urlencoded;
 
+use super::device::Device;
 use super::shape;
 use crate::embedded::own_metadata::{OwnMetadata, OwnMetadataError};
 
@@ -65,6 +68,7 @@ pub struct ConnectRequest {
     mode: ConnectionMode,
     query: Query,
     address: Option<ClientAddress>,
+    user_agent: String,
 }
 
 /// What a client asks for when it connects.
@@ -95,6 +99,8 @@ pub struct JoinParameters {
     /// Whether the client sends a video with the codec that it names, whatever the server answers, and keeps a track that the server
     /// ends in its list.
     pub insists_on_codec: bool,
+    /// The client's machine and program.
+    pub device: Device,
 }
 
 /// The SDKs on LiveKit's Rust core, whose clients insist on their codecs, and their names in the query of the older path.
@@ -129,13 +135,20 @@ impl ConnectRequest {
         let query = Query::parse(query);
         let bearer = authorization.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
         let token = bearer.or_else(|| query.text("access_token")).filter(|token| !token.is_empty());
-        Ok(Self { token: Secret::new(token.ok_or(JoinError::NoToken)?), mode, query, address: None })
+        let token = Secret::new(token.ok_or(JoinError::NoToken)?);
+        Ok(Self { token, mode, query, address: None, user_agent: String::new() })
     }
 
     /// Sets the address that the client counts for: those that connect from it share a budget.
     #[must_use]
     pub fn from_address(self, address: Option<ClientAddress>) -> Self {
         Self { address, ..self }
+    }
+
+    /// Sets the header `user-agent`, by which a browser is known that says nothing of itself.
+    #[must_use]
+    pub fn by_user_agent(self, user_agent: Option<&str>) -> Self {
+        Self { user_agent: user_agent.unwrap_or_default().to_owned(), ..self }
     }
 
     /// The room token.
@@ -155,7 +168,8 @@ impl ConnectRequest {
         } else {
             from_query(&self.query)?
         };
-        let parameters = JoinParameters { address: self.address, ..parameters };
+        let device = parameters.device.clone().or_user_agent(&self.user_agent);
+        let parameters = JoinParameters { address: self.address, device, ..parameters };
         if parameters.protocol < OLDEST_PROTOCOL { Err(JoinError::Protocol) } else { Ok(parameters) }
     }
 }
@@ -212,6 +226,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, JoinError> {
 
 fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> {
     let client = request.client_info.unwrap_or_default();
+    let device = Device::new(&client);
     Ok(JoinParameters {
         address: None,
         mode: ConnectionMode::Single,
@@ -229,6 +244,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         resume: resumed(request.reconnect, request.participant_sid)?,
         sync_state: request.sync_state,
         insists_on_codec: RUST_CORE.iter().any(|(sdk, _)| client.sdk == i32::from(*sdk)),
+        device,
     })
 }
 
@@ -245,6 +261,9 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
     };
     let named = query.text("capabilities").unwrap_or_default();
     let is_resume = query.is_set("reconnect").unwrap_or_default();
+    let [os, device_model, browser] =
+        ["os", "device_model", "browser"].map(|name| query.text(name).unwrap_or_default());
+    let client = ClientInfo { os, device_model, browser, ..ClientInfo::default() };
     Ok(JoinParameters {
         address: None,
         mode: ConnectionMode::Dual,
@@ -258,6 +277,7 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         resume: resumed(is_resume, query.text("sid").unwrap_or_default())?,
         sync_state: None,
         insists_on_codec: query.text("sdk").is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
+        device: Device::new(&client),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Signalling of WebRTC clients in LiveKit's protocol, without I/O.
 //!
-//! - [`join`]: what a client asks for when it connects, read from the url. [`refusal`]: how it is turned away.
+//! - [`join`]: what a client asks for when it connects, read from the url. [`device`]: which codecs it does not send well.
+//!   [`refusal`]: how it is turned away.
 //! - [`session`]: the state machine of one client. It takes the client's requests, what happens in the room and what
 //!   the media worker reports; it calls the machine and returns messages for the client.
 //! - [`shape`]: how large requests may be; [`budget`]: how many of them a client may send.
@@ -11,6 +12,7 @@
 
 pub(super) mod budget;
 mod connection;
+mod device;
 pub(super) mod driver;
 mod frames;
 mod join;

@@ -26,6 +26,7 @@ use proto::signal_response::Message;
 use proto::{DisconnectReason, ParticipantInfo};
 
 use self::simulate::ClosedResume;
+use super::device::Device;
 use super::join::JoinParameters;
 use super::messages;
 use crate::embedded::local_participant::LocalParticipant;
@@ -95,6 +96,8 @@ pub(super) struct Session {
     permits_simulations: bool,
     /// Whether the client sends a video with the codec that it names, whatever the answer.
     insists_on_codec: bool,
+    /// The client's machine and program.
+    device: Device,
     /// Whether the client knows responses that a request was carried out.
     knows_acceptance: bool,
     /// As how many changes one of the client counts.
@@ -123,6 +126,7 @@ impl Session {
             is_over: false,
             permits_simulations: false,
             insists_on_codec: false,
+            device: Device::default(),
             knows_acceptance: false,
             change_weight: 1,
             closed_resume: None,
@@ -138,6 +142,7 @@ impl Session {
     /// handled like requests.
     pub fn start(&mut self, context: &mut Context<'_>, join: &JoinParameters) {
         self.insists_on_codec = join.insists_on_codec;
+        self.device = join.device.clone();
         self.knows_acceptance = join.protocol >= ACCEPTANCE_PROTOCOL;
         self.change_weight = context.machine.present(&self.sid).map_or(1, LocalParticipant::change_weight);
         self.add_peer(context, join);
@@ -284,7 +289,7 @@ impl Session {
             subscriber_primary: self.is_subscriber_primary(context.machine),
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
-            enabled_publish_codecs: messages::publish_codecs(),
+            enabled_publish_codecs: self.device.without_unusable(messages::publish_codecs()),
             fast_publish: own.grants.can_publish,
             ice_servers: self.ice_servers(context.now),
             ..proto::JoinResponse::default()

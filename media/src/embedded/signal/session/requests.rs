@@ -71,7 +71,7 @@ impl Session {
     }
 
     pub(super) fn offer(&self, context: &mut Context<'_>, offer_id: u32, sdp: String) {
-        self.describe(context, PeerCommand::Offer { offer_id, sdp });
+        self.describe(context, PeerCommand::Offer { offer_id, sdp: self.device.usable_offer(sdp) });
     }
 
     /// Hands a description on. Of one that is too large the media worker learns only that the participant has failed.

@@ -1,0 +1,133 @@
+//! What a client says of its machine and its program, and the codecs that it does not send well.
+
+use conclave_rtc::{Codec, check_description, without_sent_codecs};
+use livekit_protocol as proto;
+use proto::ClientInfo;
+
+/// The codecs that some devices do not send well.
+const REFUSABLE: [Codec; 1] = [Codec::H264];
+
+/// How much is read of what a client says of itself, in characters.
+const MAX_TEXT: usize = 256;
+
+/// A client's machine and program, in lower case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Device {
+    os: String,
+    model: String,
+    browser: String,
+}
+
+impl Device {
+    /// Reads what a client says of itself.
+    pub fn new(client: &ClientInfo) -> Self {
+        let [os, model, browser] = [&client.os, &client.device_model, &client.browser].map(|text| lower(text));
+        Self { os, model, browser }
+    }
+
+    /// Completes what the client has not said by the `user-agent` of its request: the SDK for browsers leaves it out.
+    #[must_use]
+    pub fn or_user_agent(self, user_agent: &str) -> Self {
+        let text = lower(user_agent);
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let os = match () {
+            () if has(&["android"]) => "android",
+            () if has(&["linux"]) => "linux",
+            () => "",
+        };
+        let browser = match () {
+            () if has(&["firefox/"]) => "firefox",
+            () if has(&["safari/"]) && !has(&["chrome/", "chromium/", "crios/", "edgios/", "android"]) => "safari",
+            () => "",
+        };
+        let or = |said: String, seen: &str| if said.is_empty() { seen.to_owned() } else { said };
+        Self { os: or(self.os, os), browser: or(self.browser, browser), model: self.model }
+    }
+
+    /// Returns the codecs of a list that the client may publish with.
+    pub fn without_unusable(&self, mut codecs: Vec<proto::Codec>) -> Vec<proto::Codec> {
+        codecs.retain(|codec| Codec::from_mime_type(&codec.mime).is_none_or(|codec| self.can_publish(codec)));
+        codecs
+    }
+
+    /// Returns an offer of the client without the codecs that it may not publish with. One that is too large stays as it is.
+    pub fn usable_offer(&self, sdp: String) -> String {
+        let refused: Vec<_> = REFUSABLE.into_iter().filter(|codec| !self.can_publish(*codec)).collect();
+        let is_unchanged = refused.is_empty() || check_description(&sdp).is_err();
+        if is_unchanged { sdp } else { without_sent_codecs(&sdp, &refused) }
+    }
+
+    /// Returns whether the client may publish with a codec. The exceptions are those of LiveKit's server: encoders that this device or
+    /// browser offers, and whose video others cannot decode.
+    pub fn can_publish(&self, codec: Codec) -> bool {
+        let is_on = |os: &[&str]| os.contains(&&*self.os);
+        let is_firefox = matches!(&*self.browser, "firefox" | "firefox mobile");
+        match codec {
+            Codec::H264 => {
+                let has_faulty_encoder = self.model == "xiaomi 2201117ti" && is_on(&["android"]);
+                !has_faulty_encoder && !(is_firefox && is_on(&["linux", "android"]))
+            }
+            _ => true,
+        }
+    }
+}
+
+fn lower(text: &str) -> String {
+    text.chars().take(MAX_TEXT).collect::<String>().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(os: &str, model: &str, browser: &str) -> Device {
+        let [os, device_model, browser] = [os, model, browser].map(str::to_owned);
+        Device::new(&ClientInfo { os, device_model, browser, ..ClientInfo::default() })
+    }
+
+    #[test]
+    fn a_device_whose_encoder_is_faulty_does_not_publish_with_it() {
+        for (device, can_publish) in [
+            (device("android", "Xiaomi 2201117TI", ""), false),
+            (device("Android", "xiaomi 2201117ti", ""), false),
+            (device("ios", "Xiaomi 2201117TI", ""), true),
+            (device("android", "Pixel 9", ""), true),
+            (device("linux", "", "Firefox"), false),
+            (device("android", "", "Firefox Mobile"), false),
+            (device("windows", "", "Firefox"), true),
+            (Device::default(), true),
+        ] {
+            assert_eq!(device.can_publish(Codec::H264), can_publish, "{device:?}");
+            assert!(device.can_publish(Codec::Vp8) && device.can_publish(Codec::Opus));
+        }
+    }
+
+    #[test]
+    fn what_a_device_does_not_send_well_is_in_no_list_and_no_offer_of_it() {
+        let faulty = device("android", "Xiaomi 2201117TI", "");
+        let codec = |mime: &str| proto::Codec { mime: mime.into(), ..proto::Codec::default() };
+        let all = || vec![codec("video/VP8"), codec("video/H264"), codec("audio/opus")];
+        assert_eq!(faulty.without_unusable(all()), [codec("video/VP8"), codec("audio/opus")]);
+        assert_eq!(Device::default().without_unusable(all()), all());
+        let offer = "v=0\r\nm=video 9 X 96 102\r\na=rtpmap:96 VP8/90000\r\na=rtpmap:102 H264/90000\r\na=sendonly\r\n";
+        assert!(!faulty.usable_offer(offer.to_owned()).contains("102"));
+        assert_eq!(Device::default().usable_offer(offer.to_owned()), offer);
+    }
+
+    #[test]
+    fn a_browser_that_says_nothing_is_known_by_its_user_agent() {
+        let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+        let phone = "Mozilla/5.0 (Android 16; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0";
+        let windows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0";
+        let chromium =
+            "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36";
+        for (user_agent, can_publish) in
+            [(firefox, false), (phone, false), (windows, true), (chromium, true), ("", true)]
+        {
+            let device = Device::default().or_user_agent(user_agent);
+            assert_eq!(device.can_publish(Codec::H264), can_publish, "{user_agent}");
+        }
+        let said = device("ios", "", "safari").or_user_agent(firefox);
+        assert!(said.can_publish(Codec::H264), "what the client says counts");
+    }
+}
