@@ -51,7 +51,7 @@ impl VideoDecoder {
             "scale={width}:{height}:force_original_aspect_ratio=decrease:flags=bilinear,\
              pad={width}:{height}:(ow-iw)/2:(oh-ih)/2:black,setsar=1,format=yuv420p"
         );
-        let mut command = decoding(ffmpeg);
+        let mut command = decoding(ffmpeg, codec);
         command.args(ffmpeg.keep_timestamps()).args(["-enc_time_base", "-1", "-vf", &fit]);
         command.args(["-c:v", "rawvideo", "-allow_raw_vfw", "1"]);
         let pictures = Arc::new(Mutex::new(VecDeque::new()));
@@ -97,8 +97,12 @@ impl VideoDecoder {
 }
 
 /// Returns a command that decodes the track in Matroska of its input as soon as it arrives.
-fn decoding(ffmpeg: &Ffmpeg) -> Command {
+fn decoding(ffmpeg: &Ffmpeg, codec: Codec) -> Command {
     let mut command = ffmpeg.command();
+    if codec == Codec::Vp9 {
+        // ffmpeg's own decoder returns the frames of all spatial layers, this one only those of the best.
+        command.args(["-c:v", "libvpx-vp9"]);
+    }
     // The first frame is enough to begin.
     command.args(["-flags", "low_delay", "-fpsprobesize", "0"]);
     command.args([

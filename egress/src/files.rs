@@ -100,15 +100,15 @@ impl Container {
         match (self, content) {
             (Self::Matroska, _) | (_, Content::Audio | Content::Track(Codec::Opus)) => true,
             (Self::Mp4, content) => content != Content::Track(Codec::Vp8),
-            (Self::Webm, content) => content != Content::Track(Codec::H264),
+            (Self::Webm, content) => !matches!(content, Content::Track(Codec::H264 | Codec::H265)),
             (Self::Ogg, Content::Track(_) | Content::Video) => false,
         }
     }
 
     const fn default_for(content: Content) -> Self {
         match content {
-            Content::Track(Codec::Vp8) => Self::Webm,
-            Content::Track(Codec::H264) | Content::Video => Self::Mp4,
+            Content::Track(Codec::Vp8 | Codec::Vp9 | Codec::Av1) => Self::Webm,
+            Content::Track(Codec::H264 | Codec::H265) | Content::Video => Self::Mp4,
             Content::Track(Codec::Opus) | Content::Audio => Self::Ogg,
         }
     }
@@ -296,6 +296,9 @@ mod tests {
             ("c.mp4", Content::Track(Codec::Vp8), "c.webm", Container::Webm),
             ("d.mp4", Content::Track(Codec::H264), "d.mp4", Container::Mp4),
             ("e.webm", Content::Track(Codec::H264), "e.mp4", Container::Mp4),
+            ("e", Content::Track(Codec::Av1), "e.webm", Container::Webm),
+            ("h.webm", Content::Track(Codec::H265), "h.mp4", Container::Mp4),
+            ("i.mp4", Content::Track(Codec::Vp9), "i.mp4", Container::Mp4),
             ("f.mp4", Content::Track(Codec::Opus), "f.mp4", Container::Mp4),
             ("g", Content::Audio, "g.ogg", Container::Ogg),
             (".hidden", Content::Video, ".hidden.mp4", Container::Mp4),

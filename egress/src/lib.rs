@@ -37,7 +37,7 @@ mod transcoders;
 pub mod machine {
     pub use crate::flv::{FILE_HEADER_BYTES, Splitter, Tag, TagKind};
     pub use crate::matroska::{Block, Reader, Track, TrackKind, Writer};
-    pub use crate::rtp::{Frame, PublisherClock, TrackReader, decoder_configuration, opus_duration};
+    pub use crate::rtp::{Frame, PublisherClock, TrackReader, configuration, opus_duration};
     pub use crate::track_header::header;
 }
 

@@ -3,21 +3,21 @@
 use conclave_rtc::Codec;
 
 use crate::matroska::{Track, TrackKind};
-use crate::rtp::{Frame, decoder_configuration};
+use crate::rtp::{Frame, configuration};
 
 /// Returns the header of a track that begins with this frame; `None` if the frame does not say what is in the header.
 pub fn header(codec: Codec, frame: &Frame) -> Option<Track> {
-    match codec {
-        Codec::Opus => Some(Track { kind: TrackKind::Opus, private: opus_head() }),
-        Codec::Vp8 => {
-            let kind = TrackKind::Video { codec: "V_VP8", size: Some(frame.dimensions?) };
-            Some(Track { kind, private: Vec::new() })
-        }
-        Codec::H264 => {
-            let kind = TrackKind::Video { codec: "V_MPEG4/ISO/AVC", size: None };
-            Some(Track { kind, private: decoder_configuration(&frame.data)? })
-        }
-    }
+    let (id, has_size) = match codec {
+        Codec::Opus => return Some(Track { kind: TrackKind::Opus, private: opus_head() }),
+        Codec::Vp8 => ("V_VP8", true),
+        Codec::Vp9 => ("V_VP9", true),
+        Codec::Av1 => ("V_AV1", true),
+        // Their configurations say the size.
+        Codec::H264 => ("V_MPEG4/ISO/AVC", false),
+        Codec::H265 => ("V_MPEGH/ISO/HEVC", false),
+    };
+    let size = if has_size { Some(frame.dimensions?) } else { None };
+    Some(Track { kind: TrackKind::Video { codec: id, size }, private: configuration(codec, &frame.data)? })
 }
 
 /// Returns the identification header of a stream of two channels (RFC 7845, section 5.1).

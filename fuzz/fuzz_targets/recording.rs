@@ -12,6 +12,9 @@ use conclave_fuzz::{records, seeds};
 use conclave_rtc::{Codec, RecordedPacket, SenderReport};
 use libfuzzer_sys::fuzz_target;
 
+/// The codecs of an input, by its first byte.
+const CODECS: [Codec; 6] = [Codec::Opus, Codec::Vp8, Codec::H264, Codec::Vp9, Codec::Av1, Codec::H265];
+
 /// The bytes of a record before its payload.
 const HEADER: usize = 8;
 
@@ -19,7 +22,7 @@ static START: LazyLock<Instant> = LazyLock::new(|| Instant::now() + Duration::fr
 
 fuzz_target!(init: write_seeds(), |data: &[u8]| {
     let Some((codec, rest)) = data.split_first() else { return };
-    let codec = [Codec::Opus, Codec::Vp8, Codec::H264][usize::from(codec % 3)];
+    let codec = CODECS[usize::from(*codec) % CODECS.len()];
     let mut track = Track {
         codec,
         reader: TrackReader::new(codec, *START),
@@ -97,6 +100,20 @@ fn write_seeds() {
         packet(FIRST, &[0x7c, 0x85, 1]),
         packet(LAST, &[0x7c, 0x45, 2]),
     ];
+    let vp9 = [
+        packet(FIRST, &[0x28, 0x00, 0, 0x82, 0x49, 0x83, 0x42, 0x00, 0x13, 0xf0, 0x0b, 0x36, 0]),
+        packet(LAST, &[0x2c, 0x02, 0, 0x86, 0x00, 0x40]),
+    ];
+    let av1 = [
+        packet(FIRST, &[0x68, 13, 0x08, 0, 0, 0, 4, 0x3c, 0xfe, 0xcc, 0xda, 0xf9, 0, 0x40, 0, 0x30, 1]),
+        packet(LAST, &[0x90, 2, 3]),
+    ];
+    let h265 = [
+        packet(FIRST, &[0x42, 1, 1, 1, 0x60, 0, 0, 3, 0, 0x90, 0, 0, 3, 0, 0, 3, 0, 0x3c, 0xa0, 0x0a, 8, 0x0b, 0x9f, 0x79]),
+        packet(FIRST, &[0x62, 1, 0x93, 1]),
+        packet(LAST, &[0x62, 1, 0x53, 2]),
+    ];
     let seed = |codec: u8, packets: &[Vec<u8>]| [vec![codec], records::write(packets)].concat();
-    seeds::write("recording", [seed(0, &opus), seed(1, &vp8), seed(2, &h264)]);
+    let of_video = [seed(1, &vp8), seed(2, &h264), seed(3, &vp9), seed(4, &av1), seed(5, &h265)];
+    seeds::write("recording", of_video.into_iter().chain([seed(0, &opus)]));
 }

@@ -26,8 +26,13 @@ pub struct Call {
 impl Call {
     /// Connects both.
     pub fn new() -> Self {
+        Self::with_abilities(Abilities { red: true, ..Abilities::default() })
+    }
+
+    /// Connects both, and lets all clients have these abilities.
+    pub fn with_abilities(abilities: Abilities) -> Self {
         let mut world = World::new();
-        world.abilities = Abilities { red: true, ..Abilities::default() };
+        world.abilities = abilities;
         let alice = world.join_connected("PA_alice", ConnectionMode::Single);
         let bob = world.join_connected("PA_bob", ConnectionMode::Single);
         let voice = world.publish(alice, "TR_voice", Codec::Opus, &[]);

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 pub use self::input::{AudioInput, RoleInput, RoleNameMismatch, RolePublishInput, RoleSubscribeInput, VideoInput};
 pub use self::permissions::{Permission, RolePermissions};
-pub use self::publish::{AudioCodec, AudioProfile, PublishKind, RolePublish, VideoCodec, VideoProfile};
+pub use self::publish::{AudioCodec, AudioProfile, PublishCodec, PublishKind, RolePublish, VideoCodec, VideoProfile};
 use crate::RoleName;
 use crate::bounded::{Kbps, PeerCount, Priority};
 

@@ -63,7 +63,7 @@ pub struct Limits {
     pub sdp_bytes: usize,
     /// The most lines of an SDP text. More fail the peer, as do those below.
     pub sdp_lines: usize,
-    /// The most lines of an offer without what it says of codecs that are not forwarded: a browser takes 115 for each video to receive,
+    /// The most lines of an offer without what it says of codecs that are not forwarded: a browser takes 90 for each video to receive,
     /// and the server does not ask for more of them. str0m takes 3 µs for each line on a core of 2.5 GHz, so the largest offer holds up
     /// the media thread for 50 ms.
     pub offer_lines: usize,
@@ -92,7 +92,7 @@ impl Default for Limits {
             sdp_bytes: 2_000 * 1024,
             sdp_lines: 80_000,
             offer_lines: 16_000,
-            answer_lines: 64,
+            answer_lines: 96,
             sdp_line_bytes: 16 * 1024,
             media_sections: 1024,
             asked_bytes: 8 * 1024 * 1024,

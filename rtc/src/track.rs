@@ -12,7 +12,7 @@ pub enum TrackMedium {
     Video,
 }
 
-/// A codec that this server forwards. VP9 and AV1 need scalable layers to be understood, and are not offered.
+/// A codec that this server forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// Opus, the only audio codec.
@@ -21,22 +21,34 @@ pub enum Codec {
     Vp8,
     /// H.264, constrained baseline.
     H264,
+    /// VP9, profile 0, with layers in one stream or by simulcast.
+    Vp9,
+    /// AV1, main profile, with layers in one stream or by simulcast.
+    Av1,
+    /// H.265, main profile.
+    H265,
 }
 
 impl Codec {
+    /// All codecs. Of video, the one that a server prefers first.
+    pub const ALL: [Self; 6] = [Self::Vp8, Self::H264, Self::Vp9, Self::Av1, Self::H265, Self::Opus];
+
     /// Returns the MIME type as LiveKit spells it in `TrackInfo` and `Codec` messages.
     pub const fn mime_type(self) -> &'static str {
         match self {
             Self::Opus => "audio/opus",
             Self::Vp8 => "video/VP8",
             Self::H264 => "video/H264",
+            Self::Vp9 => "video/VP9",
+            Self::Av1 => "video/AV1",
+            Self::H265 => "video/H265",
         }
     }
 
     /// Returns the codec that a MIME type, or the part behind its slash, names in any case; `None` if it is not forwarded.
     pub fn from_mime_type(text: &str) -> Option<Self> {
         let name = text.rsplit('/').next().unwrap_or(text);
-        [Self::Opus, Self::Vp8, Self::H264]
+        Self::ALL
             .into_iter()
             .find(|codec| codec.mime_type().rsplit('/').next().is_some_and(|known| known.eq_ignore_ascii_case(name)))
     }
@@ -47,6 +59,9 @@ impl Codec {
             str0m::format::Codec::Opus => Some(Self::Opus),
             str0m::format::Codec::Vp8 => Some(Self::Vp8),
             str0m::format::Codec::H264 => Some(Self::H264),
+            str0m::format::Codec::Vp9 => Some(Self::Vp9),
+            str0m::format::Codec::Av1 => Some(Self::Av1),
+            str0m::format::Codec::H265 => Some(Self::H265),
             _ => None,
         }
     }
@@ -55,15 +70,20 @@ impl Codec {
     pub const fn clock_rate(self) -> u32 {
         match self {
             Self::Opus => 48_000,
-            Self::Vp8 | Self::H264 => 90_000,
+            Self::Vp8 | Self::H264 | Self::Vp9 | Self::Av1 | Self::H265 => 90_000,
         }
+    }
+
+    /// Returns whether one stream of the codec can have several layers.
+    pub const fn has_layers(self) -> bool {
+        matches!(self, Self::Vp9 | Self::Av1)
     }
 
     /// Returns whether the codec carries sound or pictures.
     pub const fn medium(self) -> TrackMedium {
         match self {
             Self::Opus => TrackMedium::Audio,
-            Self::Vp8 | Self::H264 => TrackMedium::Video,
+            Self::Vp8 | Self::H264 | Self::Vp9 | Self::Av1 | Self::H265 => TrackMedium::Video,
         }
     }
 }
@@ -119,6 +139,8 @@ pub struct NewTrack {
     pub source: TrackSource,
     /// The codec that the answer must prefer. `None` prefers the one that the client offers first.
     pub codec: Option<Codec>,
+    /// The codecs that the publisher may use.
+    pub allowed_codecs: Vec<Codec>,
     /// Whether Opus is sent in stereo (`TF_STEREO`). Ignored for video.
     pub is_stereo: bool,
     /// Whether Opus may stop sending in silence; false for `TF_NO_DTX`. Ignored for video.
@@ -137,9 +159,15 @@ mod tests {
 
     #[test]
     fn a_codec_is_found_by_its_mime_type_in_any_case() {
-        for (text, codec) in [("video/vp8", Codec::Vp8), ("H264", Codec::H264), ("audio/OPUS", Codec::Opus)] {
+        for (text, codec) in [
+            ("video/vp8", Codec::Vp8),
+            ("H264", Codec::H264),
+            ("audio/OPUS", Codec::Opus),
+            ("vp9", Codec::Vp9),
+            ("video/AV1", Codec::Av1),
+        ] {
             assert_eq!(Codec::from_mime_type(text), Some(codec));
         }
-        assert_eq!(Codec::from_mime_type("video/VP9"), None);
+        assert_eq!(Codec::from_mime_type("video/AV1X"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! One peer connection: str0m's state machine with what the worker keeps about it.
 
+mod dependencies;
 mod estimation;
 mod held;
 mod settings;

@@ -129,6 +129,8 @@ impl Call {
                     payload: &payload,
                     audio_level: Some(-30),
                     is_red: false,
+                    is_last: true,
+                    descriptor: None,
                 };
                 call.clients[from].1.connection.send_media(&packet, Instant::now());
             }

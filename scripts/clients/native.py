@@ -78,7 +78,7 @@ class Native:
         video, audio = rtc.VideoSource(WIDTH, HEIGHT), rtc.AudioSource(SAMPLES_PER_SECOND, 1)
         camera = rtc.LocalVideoTrack.create_video_track("camera", video)
         microphone = rtc.LocalAudioTrack.create_audio_track("microphone", audio)
-        codec = rtc.VideoCodec.H264 if codec == "h264" else rtc.VideoCodec.VP8
+        codec = getattr(rtc.VideoCodec, (codec or "vp8").upper())
         camera_options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_CAMERA, simulcast=simulcast, video_codec=codec)
         await self.room.local_participant.publish_track(camera, camera_options)
         microphone_options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)

@@ -34,7 +34,7 @@ const actions = {
   async publish({ simulcast, busy, codec }) {
     const me = room.localParticipant;
     await me.setMicrophoneEnabled(true, {}, { dtx: false });
-    const options = { simulcast, videoCodec: codec ?? 'vp8', degradationPreference: 'maintain-resolution' };
+    const options = { simulcast, videoCodec: codec ?? 'vp8', backupCodec: false, degradationPreference: 'maintain-resolution' };
     const { resolution } = simulcast ? VideoPresets.h540 : VideoPresets.h360;
     if (busy) {
       await me.publishTrack(noise(resolution), { source: Track.Source.Camera, ...options });
@@ -266,8 +266,10 @@ async function outbound() {
   const layers = [];
   for (const { track, kind } of room.localParticipant.trackPublications.values()) {
     for (const report of track ? await reports(track, 'outbound-rtp') : []) {
-      const { rid, framesSent, frameHeight, packetsSent } = report;
-      layers.push({ kind, rid: rid ?? null, framesSent, frameHeight, packetsSent });
+      const { rid, framesSent, frameHeight, packetsSent, scalabilityMode } = report;
+      // Chromium counts the frames of each spatial layer.
+      const spatialLayers = Number(scalabilityMode?.match(/^L(\d)/)?.[1] ?? 1);
+      layers.push({ kind, rid: rid ?? null, framesSent: framesSent && framesSent / spatialLayers, frameHeight, packetsSent, scalabilityMode });
     }
   }
   return layers;

@@ -16,9 +16,9 @@ pub struct Track {
 /// The content of a track.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrackKind {
-    /// VP8 or H.264, with its codec id and its size in pixels, if that is known.
+    /// Encoded video, with its codec id and its size in pixels, if that is known.
     Video {
-        /// `V_VP8` or `V_MPEG4/ISO/AVC`.
+        /// Such as `V_VP8` or `V_MPEG4/ISO/AVC`.
         codec: &'static str,
         /// Width and height in pixels.
         size: Option<(u32, u32)>,

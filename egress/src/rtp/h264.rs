@@ -61,14 +61,19 @@ impl Units {
     /// Returns the frame, each unit behind its size in four bytes; empty if there is none. The next frame begins.
     pub fn take(&mut self) -> Vec<u8> {
         self.is_open = false;
-        let mut frame = Vec::new();
-        for unit in std::mem::take(&mut self.units) {
-            // A unit of a frame is far smaller.
-            frame.extend_from_slice(&u32::try_from(unit.len()).unwrap_or(u32::MAX).to_be_bytes());
-            frame.extend_from_slice(&unit);
-        }
-        frame
+        joined(&std::mem::take(&mut self.units))
     }
+}
+
+/// Returns units as a frame, each behind its size in four bytes.
+pub fn joined(units: &[Vec<u8>]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    for unit in units {
+        // A unit of a frame is far smaller.
+        frame.extend_from_slice(&u32::try_from(unit.len()).unwrap_or(u32::MAX).to_be_bytes());
+        frame.extend_from_slice(unit);
+    }
+    frame
 }
 
 /// Returns the decoder configuration record that a frame's parameter sets make; `None` if it has none.

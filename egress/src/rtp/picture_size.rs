@@ -3,7 +3,8 @@
 
 use conclave_rtc::Codec;
 
-use super::{h264, vp8};
+use super::bits::Bits;
+use super::{av1, h264, h265, vp8, vp9};
 
 /// The most pixels of a picture: 4096x2304, as level 5.2 of H.264 allows.
 pub const MAX_PIXELS: u32 = 4_096 * 2_304;
@@ -30,12 +31,21 @@ pub enum Announced {
 pub fn announced(codec: Codec, frame: &[u8]) -> Announced {
     match codec {
         Codec::Opus => Announced::Nothing,
-        Codec::Vp8 => match vp8::dimensions(frame) {
-            Some((width, height)) if u64::from(width) * u64::from(height) > MAX_PIXELS.into() => Announced::Refused,
-            Some((width, height)) => Announced::Size(width, height),
-            None => Announced::Nothing,
-        },
+        Codec::Vp8 => of_sizes(vp8::dimensions(frame).into_iter()),
+        Codec::Vp9 => of_sizes(vp9::sizes(frame)),
+        Codec::Av1 => of_sizes(av1::sequence_headers(frame).filter_map(av1::size)),
         Codec::H264 => of_units(h264::units(frame)),
+        Codec::H265 => of_sizes(h264::units(frame).filter_map(h265::size)),
+    }
+}
+
+/// Returns the largest one of some sizes.
+fn of_sizes(sizes: impl Iterator<Item = (u32, u32)>) -> Announced {
+    let pixels = |(width, height): &(u32, u32)| u64::from(*width) * u64::from(*height);
+    match sizes.max_by_key(pixels) {
+        Some(size) if pixels(&size) > MAX_PIXELS.into() => Announced::Refused,
+        Some((width, height)) => Announced::Size(width, height),
+        None => Announced::Nothing,
     }
 }
 
@@ -50,7 +60,7 @@ pub fn of_units<'a>(units: impl Iterator<Item = &'a [u8]>) -> Announced {
 
 /// Reads a sequence parameter set (ITU-T H.264, section 7.3.2.1.1); `None` if it is malformed or asks for too much.
 fn read_set(unit: &[u8]) -> Option<(u32, u32)> {
-    let mut bits = Bits::new(unit.get(1..)?);
+    let mut bits = Bits::of_unit(unit.get(1..)?);
     let profile = bits.fixed(8)?;
     bits.fixed(16)?;
     bits.number()?;
@@ -131,60 +141,6 @@ fn read_cropping(bits: &mut Bits<'_>, format: u32, fields: u32) -> Option<(u32, 
     let across = if matches!(format, 1 | 2) { 2 } else { 1 };
     let down = if format == 1 { 2 * fields } else { fields };
     Some((left.checked_add(right)?.checked_mul(across)?, top.checked_add(bottom)?.checked_mul(down)?))
-}
-
-/// The bits of a unit, without the bytes that prevent it from looking like the beginning of another one.
-struct Bits<'a> {
-    bytes: &'a [u8],
-    zeros: u8,
-    byte: u8,
-    left: u8,
-}
-
-impl<'a> Bits<'a> {
-    const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, zeros: 0, byte: 0, left: 0 }
-    }
-
-    fn next_byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.bytes.split_first()?;
-        self.bytes = rest;
-        if self.zeros >= 2 && *byte == 3 {
-            self.zeros = 0;
-            return self.next_byte();
-        }
-        self.zeros = if *byte == 0 { self.zeros.saturating_add(1) } else { 0 };
-        Some(*byte)
-    }
-
-    fn bit(&mut self) -> Option<u32> {
-        if self.left == 0 {
-            (self.byte, self.left) = (self.next_byte()?, 8);
-        }
-        self.left -= 1;
-        Some(u32::from(self.byte >> self.left & 1))
-    }
-
-    fn fixed(&mut self, count: u32) -> Option<u32> {
-        (0..count).try_fold(0, |value, _| Some(value << 1 | self.bit()?))
-    }
-
-    /// Reads a number in the code of Exp-Golomb.
-    fn number(&mut self) -> Option<u32> {
-        let mut zeros = 0;
-        while self.bit()? == 0 {
-            zeros += 1;
-            if zeros > 30 {
-                return None;
-            }
-        }
-        Some((1_u32 << zeros) - 1 + self.fixed(zeros)?)
-    }
-
-    fn signed(&mut self) -> Option<i64> {
-        let number = i64::from(self.number()?);
-        Some(if number % 2 == 1 { number / 2 + 1 } else { -(number / 2) })
-    }
 }
 
 #[cfg(test)]
@@ -268,7 +224,7 @@ mod tests {
             if let Announced::Size(width, height) = read(&set) {
                 prop_assert!(u64::from(width) * u64::from(height) <= u64::from(MAX_PIXELS));
             }
-            for codec in [Codec::Vp8, Codec::H264] {
+            for codec in [Codec::Vp8, Codec::H264, Codec::Vp9, Codec::Av1, Codec::H265] {
                 announced(codec, &bytes);
             }
         }

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use conclave_rtc::{Codec, RecordedPacket};
 
+use super::assembly::Assembly;
 use super::clock::{PublisherClock, TrackClock};
-use super::h264::Units;
 use super::picture_size::{Announced, announced};
 use super::reorder::Reorder;
-use super::vp8;
 
 /// The largest frame, in bytes: far more than a key frame of the largest picture has.
 const MAX_FRAME: usize = 8 * 1024 * 1024;
@@ -20,7 +19,7 @@ pub struct Frame {
     pub at: Duration,
     /// Whether a decoder can start with it.
     pub is_key: bool,
-    /// The frame: of H.264, NAL units behind their sizes in four bytes.
+    /// The frame as containers have it: of H.264 and H.265, NAL units behind their sizes in four bytes.
     pub data: Vec<u8>,
     /// The size in pixels, if the frame announces it.
     pub dimensions: Option<(u32, u32)>,
@@ -36,7 +35,7 @@ pub struct TrackReader {
     clock: TrackClock,
     /// The frame that is being received.
     open: Option<OpenFrame>,
-    units: Units,
+    assembly: Assembly,
     /// Whether frames are dropped until a key frame.
     awaits_key_frame: bool,
     /// Frames that were lost.
@@ -51,7 +50,6 @@ struct OpenFrame {
     timestamp: u32,
     at: i64,
     is_key: bool,
-    data: Vec<u8>,
     is_damaged: bool,
 }
 
@@ -64,7 +62,7 @@ impl TrackReader {
             reorder: Reorder::default(),
             clock: TrackClock::new(codec.clock_rate().into()),
             open: None,
-            units: Units::default(),
+            assembly: Assembly::new(codec),
             awaits_key_frame: codec != Codec::Opus,
             lost: 0,
             is_too_large: false,
@@ -111,7 +109,7 @@ impl TrackReader {
     fn note_loss(&mut self) {
         self.lost += u64::from(self.open.is_some());
         self.open = None;
-        self.units.take();
+        self.assembly.take();
         self.awaits_key_frame = true;
     }
 
@@ -119,31 +117,22 @@ impl TrackReader {
         // Without its marker, a frame ends where the next one begins.
         let before = self.open.take_if(|open| open.timestamp != packet.timestamp);
         let ended = before.and_then(|open| self.end(open));
-        let units = &mut self.units;
         let open = self.open.get_or_insert_with(|| OpenFrame {
             timestamp: packet.timestamp,
             at,
             is_key: false,
-            data: Vec::new(),
             is_damaged: false,
         });
         open.is_key |= packet.is_entry_point;
-        open.is_damaged |= match (self.codec, vp8::parse(&packet.payload)) {
-            (Codec::Vp8, Some(payload)) if payload.is_first || !open.data.is_empty() => {
-                let fits = open.data.len() + payload.data.len() <= MAX_FRAME;
-                open.data.extend_from_slice(if fits { payload.data } else { &[] });
-                !fits
-            }
-            (Codec::Vp8, _) => true,
-            _ => units.bytes() + packet.payload.len() > MAX_FRAME || !units.push(&packet.payload),
-        };
+        let fits = self.assembly.bytes() + packet.payload.len() <= MAX_FRAME;
+        open.is_damaged |= !fits || !self.assembly.push(&packet.payload);
         let completed = self.open.take_if(|_| packet.is_marked).and_then(|open| self.end(open));
         ended.into_iter().chain(completed)
     }
 
     /// Ends a frame of video.
     fn end(&mut self, open: OpenFrame) -> Option<Frame> {
-        let data = if self.codec == Codec::Vp8 { open.data } else { self.units.take() };
+        let data = self.assembly.take();
         if open.is_damaged || data.is_empty() {
             self.lost += 1;
             self.awaits_key_frame = true;

@@ -44,16 +44,18 @@ pub(super) fn sid_prefix(kind: TrackKind, source: TrackSource) -> &'static str {
     }
 }
 
-/// Returns a requested track as clients see it, and as the media worker has to know it.
+/// Returns a requested track as clients see it, and as the media worker has to know it. `allowed` are the codecs that its publisher may
+/// use, those that are preferred first.
 pub(super) fn accept(
     request: &AddTrackRequest,
     sid: &TrackSid,
     (kind, source): (TrackKind, TrackSource),
+    allowed: &[Codec],
 ) -> (TrackInfo, NewTrack) {
     let mut layers: Vec<VideoLayer> = request.layers.iter().take(MAX_LAYERS).cloned().collect();
     layers.sort_by_key(|layer| layer.quality);
     let medium = if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video };
-    let codec = wanted_codec(request, medium);
+    let codec = wanted_codec(request, medium, allowed);
     let has_feature = |feature: AudioTrackFeature| request.audio_features.contains(&i32::from(feature));
     let is_stereo = request.stereo || has_feature(AudioTrackFeature::TfStereo);
     let media = NewTrack {
@@ -62,6 +64,7 @@ pub(super) fn accept(
         medium,
         source,
         codec,
+        allowed_codecs: allowed.to_vec(),
         is_stereo,
         uses_dtx: !request.disable_dtx && !has_feature(AudioTrackFeature::TfNoDtx),
         uses_red: !request.disable_red,
@@ -106,10 +109,12 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
     }
 }
 
-/// Returns whether a client names codecs for a video of which the server forwards none.
-pub(super) fn names_other_codecs(request: &AddTrackRequest) -> bool {
-    let is_forwarded =
-        |name: &str| Codec::from_mime_type(name).is_some_and(|codec| codec.medium() == TrackMedium::Video);
+/// Returns whether a client names codecs for a video none of which it may use.
+pub(super) fn names_other_codecs(request: &AddTrackRequest, allowed: &[Codec]) -> bool {
+    let is_forwarded = |name: &str| {
+        let codec = Codec::from_mime_type(name).filter(|codec| allowed.contains(codec));
+        codec.is_some_and(|codec| codec.medium() == TrackMedium::Video)
+    };
     let mut named = named_codecs(request).peekable();
     request.r#type == i32::from(proto::TrackType::Video) && named.peek().is_some() && !named.any(is_forwarded)
 }
@@ -119,16 +124,17 @@ fn named_codecs(request: &AddTrackRequest) -> impl Iterator<Item = &str> {
     request.simulcast_codecs.iter().map(|codec| codec.codec.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Returns Opus, or the first codec of video that the client names and the server forwards; VP8 if it names only others. `None`
-/// if it names none: then its offer decides.
-fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium) -> Option<Codec> {
+/// Returns Opus, or the first codec of video that the client names and may use; if it names only others, the one that is preferred of those that
+/// it may use. `None` if it names none: then its offer decides.
+fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium, allowed: &[Codec]) -> Option<Codec> {
     if medium == TrackMedium::Audio {
         return Some(Codec::Opus);
     }
     let mut named = named_codecs(request).peekable();
     named.peek()?;
-    let mut forwarded = named.filter_map(Codec::from_mime_type);
-    Some(forwarded.find(|codec| codec.medium() == medium).unwrap_or(Codec::Vp8))
+    let is_usable = |codec: &Codec| codec.medium() == medium && allowed.contains(codec);
+    let forwarded = named.filter_map(Codec::from_mime_type).find(is_usable);
+    forwarded.or_else(|| allowed.iter().copied().find(is_usable))
 }
 
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {
@@ -158,11 +164,22 @@ mod tests {
     }
 
     #[test]
-    fn layers_are_sorted_by_quality_an_unsupported_codec_becomes_vp8_and_the_offer_decides_if_none_is_named() {
-        for (asked, codec) in [("vp9", Some(Codec::Vp8)), ("h264", Some(Codec::H264)), ("", None)] {
+    fn layers_are_sorted_by_quality_an_unsupported_codec_becomes_the_preferred_one_and_the_offer_decides_if_none_is_named()
+     {
+        let some = [Codec::H264, Codec::Av1, Codec::Opus];
+        for (asked, allowed, codec) in [
+            ("h263", &Codec::ALL[..], Some(Codec::Vp8)),
+            ("h264", &Codec::ALL, Some(Codec::H264)),
+            ("vp9", &Codec::ALL, Some(Codec::Vp9)),
+            ("vp9", &some, Some(Codec::H264)),
+            ("av1", &some, Some(Codec::Av1)),
+            ("vp9", &[Codec::Opus], None),
+            ("", &Codec::ALL, None),
+        ] {
             let request = request(asked);
             let what = kind_and_source(request.r#type, request.source).unwrap();
-            let (info, media) = accept(&request, &"TR_VC1".parse().unwrap(), what);
+            let (info, media) = accept(&request, &"TR_VC1".parse().unwrap(), what, allowed);
+            assert_eq!(media.allowed_codecs, allowed);
             assert_eq!(media.codec, codec);
             assert_eq!(info.codecs[0].mime_type, codec.map_or("", Codec::mime_type));
             assert_eq!(info.layers.iter().map(|layer| layer.width).collect::<Vec<_>>(), [320, 640, 1280]);
@@ -174,26 +191,30 @@ mod tests {
     fn what_the_frames_of_a_video_carry_is_told_to_the_subscribers() {
         let request = AddTrackRequest { packet_trailer_features: vec![1, 2], ..request("vp8") };
         let what = kind_and_source(request.r#type, request.source).unwrap();
-        let (info, _) = accept(&request, &"TR_VC1".parse().unwrap(), what);
+        let (info, _) = accept(&request, &"TR_VC1".parse().unwrap(), what, &Codec::ALL);
         assert_eq!(info.packet_trailer_features, [1, 2]);
     }
 
     #[test]
     fn a_video_of_which_no_named_codec_is_forwarded_is_recognised() {
+        let allowed = [Codec::Vp8, Codec::H264, Codec::Opus];
         for (named, is_other) in
-            [("vp9", true), ("av1", true), ("opus", true), ("vp8", false), ("H264", false), ("", false)]
+            [("vp9", true), ("theora", true), ("opus", true), ("vp8", false), ("H264", false), ("", false)]
         {
-            assert_eq!(names_other_codecs(&request(named)), is_other, "{named}");
+            assert_eq!(names_other_codecs(&request(named), &allowed), is_other, "{named}");
         }
         let audio = AddTrackRequest { r#type: proto::TrackType::Audio.into(), ..request("vp9") };
-        assert!(!names_other_codecs(&audio));
+        assert!(!names_other_codecs(&audio, &allowed));
     }
 
     #[test]
     fn sound_is_opus_whatever_is_named() {
         for named in ["", "audio/red", "vp8"] {
             let what = (TrackKind::Audio, TrackSource::Microphone);
-            assert_eq!(accept(&request(named), &"TR_AM1".parse().unwrap(), what).1.codec, Some(Codec::Opus));
+            assert_eq!(
+                accept(&request(named), &"TR_AM1".parse().unwrap(), what, &Codec::ALL).1.codec,
+                Some(Codec::Opus)
+            );
         }
     }
 

@@ -11,7 +11,7 @@ use super::client::Client;
 use super::error::MachineError;
 use super::inbox::{Inbox, InboxEntry};
 use super::own_metadata::{OwnMetadata, OwnMetadataError, Texts};
-use super::publish::check_track;
+use super::publish::{check_mime_type, check_track};
 use crate::port::RoleGrant;
 use crate::token::{Claims, Grants, RoomConfig, SignedToken, TokenError, TokenSigner};
 
@@ -218,7 +218,11 @@ impl LocalParticipant {
     pub fn remove_forbidden_tracks(&mut self) -> Vec<Track> {
         let grants = &self.grants;
         let tracks = &mut self.participant.tracks;
-        let removed = tracks.extract_if(.., |track| check_track(grants, track.kind, track.source).is_err()).collect();
+        let is_forbidden = |track: &mut Track| {
+            check_track(grants, track.kind, track.source).is_err()
+                || track.mime_type.as_deref().is_some_and(|mime_type| check_mime_type(grants, mime_type).is_err())
+        };
+        let removed = tracks.extract_if(.., is_forbidden).collect();
         self.participant.is_publisher = !tracks.is_empty();
         removed
     }

@@ -1,6 +1,8 @@
 //! Checks of what a participant publishes against its grants.
 
 use conclave_model::participant::{TrackKind, TrackSource};
+use conclave_model::role::PublishCodec;
+use conclave_rtc::{Codec, TrackMedium};
 
 use super::error::MachineError;
 use crate::token::Grants;
@@ -25,6 +27,38 @@ pub(super) fn check_track(grants: &Grants, kind: TrackKind, source: TrackSource)
         TrackKind::Audio | TrackKind::Video => check_media(grants, source),
     };
     if is_source_of(kind, source) { allowed } else { Err(MachineError::Forbidden("the source does not fit the kind")) }
+}
+
+/// Returns the codecs with which the grants allow to publish, those that are preferred first.
+pub(super) fn allowed_codecs(grants: &Grants) -> Vec<Codec> {
+    Codec::ALL.into_iter().filter(|codec| check_codec(grants, *codec).is_ok()).collect()
+}
+
+/// Checks whether the grants allow a codec.
+pub(super) fn check_codec(grants: &Grants, codec: Codec) -> Result<(), MachineError> {
+    let is_allowed = |allowed: &Vec<PublishCodec>| {
+        codec.medium() == TrackMedium::Audio || allowed.iter().any(|allowed| codec_of(*allowed) == codec)
+    };
+    if grants.video_codecs.as_ref().is_none_or(is_allowed) {
+        Ok(())
+    } else {
+        Err(MachineError::Forbidden("publishing with this codec is not granted"))
+    }
+}
+
+/// Checks whether the grants allow the codec of a published track, whose MIME type this is.
+pub(super) fn check_mime_type(grants: &Grants, mime_type: &str) -> Result<(), MachineError> {
+    Codec::from_mime_type(mime_type).map_or(Ok(()), |codec| check_codec(grants, codec))
+}
+
+const fn codec_of(codec: PublishCodec) -> Codec {
+    match codec {
+        PublishCodec::Vp8 => Codec::Vp8,
+        PublishCodec::H264 => Codec::H264,
+        PublishCodec::Vp9 => Codec::Vp9,
+        PublishCodec::Av1 => Codec::Av1,
+        PublishCodec::H265 => Codec::H265,
+    }
 }
 
 /// Checks whether the grants allow data, as a track or as messages.
@@ -76,6 +110,15 @@ mod tests {
         assert!(!allows(&grants, TrackKind::Audio, TrackSource::Microphone));
         assert!(!allows(&grants, TrackKind::Video, TrackSource::Unknown));
         assert!(allows(&grants, TrackKind::Data, TrackSource::Unknown), "data has a grant of its own");
+    }
+
+    #[test]
+    fn a_list_of_codecs_allows_only_these_and_sound() {
+        let grants = Grants { video_codecs: Some(vec![PublishCodec::Av1, PublishCodec::Vp8]), ..Grants::default() };
+        assert_eq!(allowed_codecs(&grants), [Codec::Vp8, Codec::Av1, Codec::Opus]);
+        assert_eq!(allowed_codecs(&Grants::default()), Codec::ALL);
+        assert!(check_mime_type(&grants, "video/AV1").is_ok() && check_mime_type(&grants, "").is_ok());
+        assert!(check_mime_type(&grants, "video/VP9").is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a participant may do in a room.
 
 use conclave_model::participant::TrackSource;
-use conclave_model::role::Role;
+use conclave_model::role::{PublishCodec, Role};
 
 /// What a participant may do in its room. The default allows everything but to change its own metadata, and is not hidden.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Grants {
     pub can_publish_data: bool,
     /// The sources that may be published; empty means all. Without effect if `can_publish` is false.
     pub sources: Vec<TrackSource>,
+    /// The codecs with which video may be published; `None` for all.
+    pub video_codecs: Option<Vec<PublishCodec>>,
     /// Hides the participant from the others.
     pub hidden: bool,
     /// Allows the participant's client to change its name, metadata and attributes.
@@ -27,6 +29,7 @@ impl Default for Grants {
             can_subscribe: true,
             can_publish_data: true,
             sources: Vec::new(),
+            video_codecs: None,
             hidden: false,
             can_update_own_metadata: false,
         }
@@ -42,6 +45,7 @@ impl Grants {
             can_subscribe: !role.subscribe.to_roles.as_ref().is_some_and(Vec::is_empty),
             can_publish_data: role.publish.allows_data(),
             sources: role.publish.sources(),
+            video_codecs: role.publish.video_codecs.clone(),
             hidden: role.hidden,
             can_update_own_metadata: role.permissions.update_own_metadata,
         }

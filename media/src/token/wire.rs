@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use conclave_model::NamespacedRoom;
 use conclave_model::non_null::{Object, object};
 use conclave_model::participant::TrackSource;
+use conclave_model::role::PublishCodec;
 use serde::{Deserialize, Serialize};
 
 use super::Grants;
@@ -52,6 +53,9 @@ pub(super) struct VideoGrant<'a> {
     pub can_publish_data: Option<bool>,
     #[serde(skip_serializing_if = "<[TrackSource]>::is_empty")]
     pub can_publish_sources: Cow<'a, [TrackSource]>,
+    /// Not known to LiveKit's server, which ignores it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_publish_codecs: Option<Cow<'a, [PublishCodec]>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
     /// False if it is absent.
@@ -69,6 +73,7 @@ impl<'a> VideoGrant<'a> {
             can_subscribe: Some(grants.can_subscribe),
             can_publish_data: Some(grants.can_publish_data),
             can_publish_sources: grants.sources.as_slice().into(),
+            can_publish_codecs: grants.video_codecs.as_deref().map(Into::into),
             hidden: grants.hidden,
             can_update_own_metadata: grants.can_update_own_metadata,
         }
@@ -83,6 +88,7 @@ impl From<&VideoGrant<'_>> for Grants {
             can_subscribe: grant.can_subscribe.unwrap_or(true),
             can_publish_data: grant.can_publish_data.unwrap_or(can_publish),
             sources: grant.can_publish_sources.to_vec(),
+            video_codecs: grant.can_publish_codecs.as_deref().map(<[PublishCodec]>::to_vec),
             hidden: grant.hidden,
             can_update_own_metadata: grant.can_update_own_metadata,
         }

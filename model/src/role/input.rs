@@ -4,7 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{
-    AudioCodec, AudioProfile, PublishKind, Role, RolePermissions, RolePublish, RoleSubscribe, VideoCodec, VideoProfile,
+    AudioCodec, AudioProfile, PublishCodec, PublishKind, Role, RolePermissions, RolePublish, RoleSubscribe, VideoCodec,
+    VideoProfile,
 };
 use crate::RoleName;
 use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};
@@ -70,6 +71,10 @@ pub struct RolePublishInput {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub simulcast: Option<bool>,
+    /// Beyond the contract and its description: the codecs with which video may be published; default all.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(ignore)]
+    pub video_codecs: Option<Vec<PublishCodec>>,
 }
 
 /// AudioProfile as a caller sends it.
@@ -152,14 +157,7 @@ impl RoleInput {
 impl RolePublishInput {
     fn with_defaults(self) -> RolePublish {
         use PublishKind::{Audio, Data, Screen, Video};
-        let mut allowed = self.allowed.unwrap_or_else(|| vec![Audio, Video, Screen, Data]);
-        let mut seen = Vec::new();
-        allowed.retain(|kind| {
-            !seen.contains(kind) && {
-                seen.push(*kind);
-                true
-            }
-        });
+        let allowed = distinct(self.allowed.unwrap_or_else(|| vec![Audio, Video, Screen, Data]));
         let audio = self.audio.unwrap_or_default();
         RolePublish {
             allowed,
@@ -171,8 +169,20 @@ impl RolePublishInput {
             video: self.video.unwrap_or_default().with_defaults(1200, 25, (1280, 720)),
             screen: self.screen.unwrap_or_default().with_defaults(2500, 10, (1920, 1080)),
             simulcast: self.simulcast.unwrap_or(true),
+            video_codecs: self.video_codecs.map(distinct),
         }
     }
+}
+
+/// Returns a list without what it names again.
+fn distinct<T: Copy + PartialEq>(list: Vec<T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for entry in list {
+        if !seen.contains(&entry) {
+            seen.push(entry);
+        }
+    }
+    seen
 }
 
 impl VideoInput {
@@ -233,6 +243,25 @@ mod tests {
     fn a_name_must_be_the_one_it_is_filed_under() {
         let input = RoleInput { name: Some("guest".into()), ..RoleInput::default() };
         assert_eq!(input.with_defaults(name()), Err(RoleNameMismatch));
+    }
+
+    #[test]
+    fn the_codecs_of_video_are_shown_only_if_they_were_set() {
+        let publish = |input: &str| {
+            let role = serde_json::from_str::<RoleInput>(input).unwrap().with_defaults(name()).unwrap();
+            let json = serde_json::to_value(&role).unwrap();
+            assert_eq!(serde_json::from_value::<Role>(json.clone()).unwrap(), role);
+            json["publish"].get("video_codecs").cloned()
+        };
+        assert_eq!(publish("{}"), None);
+        let input = r#"{"publish":{"video_codecs":["vp9","h265","vp9"]}}"#;
+        assert_eq!(publish(input), Some(serde_json::json!(["vp9", "h265"])));
+        assert_eq!(publish(r#"{"publish":{"video_codecs":[]}}"#), Some(serde_json::json!([])));
+        for refused in ["null", r#"["theora"]"#] {
+            assert!(
+                serde_json::from_str::<RoleInput>(&format!(r#"{{"publish":{{"video_codecs":{refused}}}}}"#)).is_err()
+            );
+        }
     }
 
     #[test]

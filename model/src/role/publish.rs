@@ -37,6 +37,10 @@ pub struct RolePublish {
     pub screen: VideoProfile,
     /// Whether video is sent in several qualities at once.
     pub simulcast: bool,
+    /// Beyond the contract and its description: the codecs with which video may be published; absent for all. Shown only if it was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    pub video_codecs: Option<Vec<PublishCodec>>,
 }
 
 /// The encoding of audio.
@@ -82,6 +86,22 @@ word_enum! {
         Vp9 = "vp9",
         /// AV1.
         Av1 = "av1",
+    }
+}
+
+word_enum! {
+    /// A codec with which video can be published.
+    PublishCodec {
+        /// VP8.
+        Vp8 = "vp8",
+        /// H.264.
+        H264 = "h264",
+        /// VP9.
+        Vp9 = "vp9",
+        /// AV1.
+        Av1 = "av1",
+        /// H.265.
+        H265 = "h265",
     }
 }
 

@@ -5,8 +5,11 @@
 
 mod allocation;
 mod capacity;
+mod dependency;
 mod h264;
+mod h265;
 mod key_frame;
+mod layers;
 mod overload;
 mod packet;
 mod picture_ids;
@@ -18,18 +21,26 @@ mod sequence;
 mod speakers;
 mod stagnation;
 mod timestamp;
+mod vp8;
+mod vp9;
 
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+pub use dependency::tests::descriptor_of;
 
 pub use allocation::{LayerRate, VideoDemand, allocate};
 pub use capacity::Capacity;
+pub use dependency::{DependencyDescriptor, DependencyReader, MAX_DESCRIPTOR};
 pub use key_frame::KeyFrameRequests;
+pub use layers::{FrameLayer, LayerFilter, LayerLimit, LayeredPacket};
 pub use overload::{GROUPS, Overload};
 pub use packet::MediaPacket;
 pub use quality::LinkQuality;
 pub use quality_use::QualityUse;
 pub use rate::{RateMeter, kilobits};
 pub use rewriter::{Rewriter, Rewritten};
+pub use sequence::SequenceNumbers;
 pub use speakers::{SpeechDetector, WINDOW_MILLISECONDS};
 pub use stagnation::Stagnation;
+pub use vp9::Vp9Descriptor;

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use str0m::format::detect_av1_keyframe;
 use str0m::rtp::{RedDecoder, RtpPacket, Vp8Descriptor};
 
-use super::h264;
+use super::dependency::Dependencies;
+use super::layers::{FrameLayer, LayeredPacket};
+use super::vp9::Vp9Descriptor;
+use super::{h264, h265, vp8};
 use crate::track::Codec;
 
 /// A received packet with what the forwarding needs to know of it, computed once for all receivers.
@@ -27,6 +31,8 @@ pub struct MediaPacket {
     pub clock_rate: u32,
     /// The payload descriptor, if the codec is VP8.
     pub vp8: Option<Vp8Descriptor>,
+    /// The layer of its frame in the stream, if the packet names it.
+    pub layer: Option<FrameLayer>,
     /// Whether a receiver can start with this packet: it begins a key frame, or is audio.
     pub is_entry_point: bool,
 }
@@ -42,18 +48,42 @@ impl MediaPacket {
 
     /// Reads what the forwarding needs from a payload of this codec without redundancy.
     pub fn from_payload(codec: Codec, payload: Arc<[u8]>, sequence: u64, timestamp: u32, arrived: Instant) -> Self {
-        let vp8 = if codec == Codec::Vp8 { Vp8Descriptor::parse(&payload).ok() } else { None };
+        let descriptor = if codec == Codec::Vp8 { Vp8Descriptor::parse(&payload).ok() } else { None };
+        let vp9 = if codec == Codec::Vp9 { Vp9Descriptor::parse(&payload) } else { None };
         Self {
             sequence,
             timestamp,
             arrived,
             is_audio: codec == Codec::Opus,
             clock_rate: codec.clock_rate(),
-            is_entry_point: is_entry_point(codec, vp8.as_ref(), &payload),
-            vp8,
+            is_entry_point: match codec {
+                Codec::Opus => true,
+                Codec::Vp8 => descriptor.as_ref().is_some_and(|descriptor| descriptor.starts_keyframe(&payload)),
+                Codec::Vp9 => vp9.is_some_and(|descriptor| descriptor.starts_key_picture()),
+                Codec::H264 => h264::starts_key_frame(&payload),
+                Codec::H265 => h265::starts_key_frame(&payload),
+                Codec::Av1 => detect_av1_keyframe(&payload),
+            },
+            vp8: descriptor,
+            layer: match codec {
+                Codec::Vp8 => vp8::frame_layer(&payload),
+                _ => vp9.map(|descriptor| descriptor.layer),
+            },
             primary: None,
             payload,
         }
+    }
+
+    /// Adds what a dependency descriptor says: `None` for one that cannot be read.
+    pub fn add_dependencies(&mut self, dependencies: Option<Dependencies>) {
+        self.layer = dependencies.map(|dependencies| dependencies.layer);
+        self.is_entry_point &= dependencies.is_none_or(|dependencies| dependencies.layer.spatial == 0);
+    }
+
+    /// Returns the packet as one of a stream with layers; `None` if it names no layer.
+    pub fn layered(&self) -> Option<LayeredPacket> {
+        let Self { sequence, timestamp, is_entry_point: is_key, .. } = *self;
+        self.layer.map(|frame| LayeredPacket { sequence, timestamp, frame, is_key })
     }
 }
 
@@ -61,12 +91,4 @@ impl MediaPacket {
 fn primary_block(payload: &[u8]) -> Option<Arc<[u8]>> {
     let blocks = RedDecoder::decode(payload).ok()?;
     blocks.into_iter().find(|block| block.is_primary).map(|block| block.payload.into())
-}
-
-fn is_entry_point(codec: Codec, vp8: Option<&Vp8Descriptor>, payload: &[u8]) -> bool {
-    match codec {
-        Codec::Opus => true,
-        Codec::Vp8 => vp8.is_some_and(|descriptor| descriptor.starts_keyframe(payload)),
-        Codec::H264 => h264::starts_key_frame(payload),
-    }
 }

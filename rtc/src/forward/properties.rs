@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use str0m::rtp::Vp8Descriptor;
 
 use super::packet::MediaPacket;
-use super::picture_ids::PictureIds;
+use super::picture_ids::{LONG_IDS, PictureIds, SHORT_IDS};
 use super::rewriter::Rewriter;
 
 /// A source: where its counters start, and which packets of it arrive in which order.
@@ -58,6 +58,7 @@ impl Source {
             is_audio: false,
             clock_rate: 90_000,
             vp8: Some(Vp8Descriptor::parse(&payload).unwrap()),
+            layer: None,
             is_entry_point: position == 0,
         }
     }
@@ -145,7 +146,7 @@ proptest! {
 /// The counters of a packet as the receiver sees them.
 fn rewritten(pictures: &mut PictureIds, packet: &MediaPacket) -> [u64; 3] {
     let descriptor = packet.vp8.as_ref().unwrap();
-    let counters = pictures.rewrite(descriptor);
+    let counters = pictures.rewrite(descriptor, LONG_IDS);
     assert!(counters.patch(descriptor).is_some(), "the descriptor has room for {counters:?}");
     [counters.picture_id.unwrap().into(), counters.tl0_pic_idx.unwrap().into(), counters.key_idx.unwrap().into()]
 }
@@ -155,5 +156,37 @@ fn a_picture_id_of_seven_bits_stays_one_of_seven_bits() {
     let mut pictures = PictureIds::default();
     let descriptor = Vp8Descriptor::parse(&[0x90, 0x80, 0x05, 0]).unwrap();
     pictures.switch(&Vp8Descriptor::parse(&[0x90, 0x80, 0x81, 0x02, 0]).unwrap());
-    assert!(pictures.rewrite(&descriptor).patch(&descriptor).is_some());
+    assert!(pictures.rewrite(&descriptor, SHORT_IDS).patch(&descriptor).is_some());
+}
+
+proptest! {
+    /// Pictures that are skipped leave no gap, whatever the width of the ids is; TL0PICIDX and KEYIDX stay those of the source.
+    #[test]
+    fn skipped_pictures_leave_no_gap_in_picture_ids(
+        first in 0..0x8000_u16, is_long in any::<bool>(), is_skipped in prop::collection::vec(any::<bool>(), 1..300),
+    ) {
+        let mask = if is_long { LONG_IDS } else { SHORT_IDS };
+        let descriptor = |id: u16| {
+            let [high, low] = (id & mask | if is_long { 0x8000 } else { 0 }).to_be_bytes();
+            let id = if is_long { vec![high, low] } else { vec![low] };
+            let payload = [&[0x90, 0x80][..], &id, &[0, 1]].concat();
+            assert_eq!(super::vp8::picture_id_mask(&payload), mask);
+            Vp8Descriptor::parse(&payload).unwrap()
+        };
+        let mut pictures = PictureIds::default();
+        pictures.switch(&descriptor(first));
+        let mut last = pictures.rewrite(&descriptor(first), mask).picture_id.unwrap();
+        for (id, is_skipped) in (1..).map(|step| first.wrapping_add(step)).zip(is_skipped) {
+            if is_skipped {
+                pictures.skip(&descriptor(id), mask);
+                continue;
+            }
+            // The packets of a picture have one id.
+            for _ in 0..2 {
+                let sent = pictures.rewrite(&descriptor(id), mask).picture_id.unwrap();
+                prop_assert_eq!(sent & mask, (last + 1) & mask);
+            }
+            last = (last + 1) & LONG_IDS;
+        }
+    }
 }

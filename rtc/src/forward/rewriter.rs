@@ -8,6 +8,7 @@ use super::packet::MediaPacket;
 use super::picture_ids::PictureIds;
 use super::sequence::SequenceNumbers;
 use super::timestamp::Timestamps;
+use super::vp8::picture_id_mask;
 
 /// Rewrites the packets of changing sources into one stream.
 #[derive(Debug, Clone)]
@@ -57,12 +58,22 @@ impl Rewriter {
         }
     }
 
+    /// Notes that a packet of the source is not sent, of which the receiver is not to notice anything.
+    pub fn skip(&mut self, packet: &MediaPacket) {
+        self.sequence.skip(packet.sequence);
+        if let Some(descriptor) = &packet.vp8 {
+            self.pictures.skip(descriptor, picture_id_mask(&packet.payload));
+        }
+    }
+
     /// Returns the numbers of a packet of the source; `None` for a late packet from before the last switch.
     pub fn rewrite(&mut self, packet: &MediaPacket) -> Option<Rewritten> {
         Some(Rewritten {
             sequence: self.sequence.rewrite(packet.sequence)?,
             timestamp: self.timestamps.rewrite(packet.timestamp, packet.arrived),
-            vp8_patch: packet.vp8.as_ref().and_then(|descriptor| self.pictures.rewrite(descriptor).patch(descriptor)),
+            vp8_patch: packet.vp8.as_ref().and_then(|descriptor| {
+                self.pictures.rewrite(descriptor, picture_id_mask(&packet.payload)).patch(descriptor)
+            }),
         })
     }
 }

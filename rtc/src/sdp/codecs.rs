@@ -1,10 +1,55 @@
 //! The codecs in a session description.
 
+use std::collections::HashMap;
+
 use super::{attributes, encodings, split_sections};
 use crate::track::Codec;
 
 /// The attributes that are about a payload type.
 const OF_PAYLOAD_TYPES: [&str; 3] = ["a=rtpmap:", "a=fmtp:", "a=rtcp-fb:"];
+
+/// The format parameters of the payload types of a section. They are collected once: a section can have thousands of lines.
+pub struct Formats<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Formats<'a> {
+    /// Reads the format parameters of a section.
+    pub fn new(section: &'a str) -> Self {
+        Self(attributes(section, "fmtp").filter_map(|format| format.split_once(' ')).collect())
+    }
+
+    /// Returns the codec that a payload type stands for; `None` if it is not forwarded. Of VP9, AV1 and H.265 one profile each is
+    /// forwarded, which everyone has who has the codec, and of H.264 baseline.
+    pub fn forwarded_codec(&self, payload_type: &str, encoding: &str) -> Option<Codec> {
+        let codec = Codec::from_mime_type(encoding)?;
+        let parameters = self.0.get(payload_type).copied().unwrap_or_default();
+        let is = |name: &str, value: &str| parameter(parameters, name).is_none_or(|found| found == value);
+        let is_forwarded = match codec {
+            Codec::Opus | Codec::Vp8 => true,
+            Codec::H264 => parameter(parameters, "profile-level-id").is_none_or(is_baseline),
+            Codec::Vp9 => is("profile-id", "0"),
+            // Level 5 is 3.1, which is meant if none is named.
+            Codec::Av1 => is("profile", "0") && is("level-idx", "5") && is("tier", "0"),
+            Codec::H265 => is("profile-id", "1") && is("tier-flag", "0") && is("tx-mode", "SRST"),
+        };
+        is_forwarded.then_some(codec)
+    }
+}
+
+/// Returns whether a profile of H.264 is baseline, or constrained baseline by another name (RFC 6184, table 5).
+fn is_baseline(profile_level_id: &str) -> bool {
+    const BASELINE: u32 = 66;
+    const WITH_CONSTRAINTS: [u32; 2] = [77, 88];
+    const FITS_BASELINE: u32 = 0x80;
+    let Ok(id) = u32::from_str_radix(profile_level_id, 16) else { return true };
+    let (profile, constraints) = (id >> 16, id >> 8 & 0xff);
+    profile == BASELINE || (WITH_CONSTRAINTS.contains(&profile) && constraints & FITS_BASELINE != 0)
+}
+
+/// Returns the value of a format parameter.
+fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = parameters.split(';').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
 
 /// Removes what an offer says of codecs that are not forwarded. Browsers offer up to twenty for each video, and str0m takes 3 µs
 /// to parse each line. A section of which nothing would be left stays as it is.
@@ -19,10 +64,11 @@ pub fn without_unused_codecs(sdp: &str) -> String {
 
 /// Returns the payload types of forwarded codecs, of redundancy for sound, and of their retransmissions.
 fn used_payload_types(section: &str) -> Vec<&str> {
+    let formats = Formats::new(section);
     let (mut used, mut retransmissions) = (Vec::new(), Vec::new());
     for (payload_type, encoding) in encodings(section) {
         let is_redundancy = section.starts_with("m=audio") && encoding.eq_ignore_ascii_case("red");
-        if is_redundancy || Codec::from_mime_type(encoding).is_some() {
+        if is_redundancy || formats.forwarded_codec(payload_type, encoding).is_some() {
             used.push(payload_type);
         } else if encoding.eq_ignore_ascii_case("rtx") {
             retransmissions.push(payload_type);
@@ -67,11 +113,10 @@ mod tests {
     #[test]
     fn what_is_said_of_other_codecs_and_of_their_retransmissions_is_removed() {
         let session = "v=0\r\na=group:BUNDLE 0 1 2\r\n";
-        let other =
-            "m=video 9 X 98 99\r\na=mid:2\r\na=rtpmap:98 VP9/90000\r\na=rtpmap:99 rtx/90000\r\na=fmtp:99 apt=98\r\n";
+        let other = "m=video 9 X 98 99\r\na=mid:2\r\na=rtpmap:98 VP9/90000\r\na=fmtp:98 profile-id=2\r\na=rtpmap:99 rtx/90000\r\na=fmtp:99 apt=98\r\n";
         let offered = "m=audio 9 X 111 63 0 8\r\na=mid:0\r\na=rtpmap:111 opus/48000/2\r\na=rtcp-fb:111 transport-cc\r\n\
             a=rtpmap:63 red/48000/2\r\na=fmtp:63 111/111\r\na=rtpmap:0 PCMU/8000\r\n\
-            m=video 9 X 98 99 96 97 100 102\r\na=mid:1\r\na=rtpmap:98 VP9/90000\r\na=rtcp-fb:98 nack\r\n\
+            m=video 9 X 98 99 96 97 100 102\r\na=mid:1\r\na=rtpmap:98 VP9/90000\r\na=rtcp-fb:98 nack\r\na=fmtp:98 profile-id=1\r\n\
             a=rtpmap:99 rtx/90000\r\na=fmtp:99 apt=98\r\na=rtpmap:96 VP8/90000\r\na=rtcp-fb:96 nack pli\r\na=rtcp-fb:* nack\r\n\
             a=rtpmap:97 rtx/90000\r\na=fmtp:97 apt=96\r\na=rtpmap:100 red/90000\r\na=rtpmap:102 h264/90000\r\na=sendonly\r\n";
         let used = "m=audio 9 X 111 63\r\na=mid:0\r\na=rtpmap:111 opus/48000/2\r\na=rtcp-fb:111 transport-cc\r\n\
@@ -81,9 +126,34 @@ mod tests {
         assert_eq!(without_unused_codecs(&[session, offered, other].concat()), [session, used, other].concat());
     }
 
+    #[test]
+    fn one_profile_of_each_codec_is_forwarded() {
+        for (encoding, format, codec) in [
+            ("VP9/90000", None, Some(Codec::Vp9)),
+            ("VP9/90000", Some("profile-id=0"), Some(Codec::Vp9)),
+            ("VP9/90000", Some("profile-id=2"), None),
+            ("AV1/90000", Some("level-idx=5;profile=0;tier=0"), Some(Codec::Av1)),
+            ("AV1/90000", Some("level-idx=5;profile=1;tier=0"), None),
+            ("AV1/90000", Some("level-idx=13"), None),
+            ("H265/90000", Some("level-id=93; profile-id=1; tier-flag=0; tx-mode=SRST"), Some(Codec::H265)),
+            ("H265/90000", Some("level-id=156;profile-id=2;tier-flag=0;tx-mode=SRST"), None),
+            ("H264/90000", None, Some(Codec::H264)),
+            ("H264/90000", Some("packetization-mode=1;profile-level-id=42e01f"), Some(Codec::H264)),
+            ("H264/90000", Some("profile-level-id=4d801f"), Some(Codec::H264)),
+            ("H264/90000", Some("profile-level-id=4d001f"), None),
+            ("H264/90000", Some("profile-level-id=f4001f"), None),
+            ("VP10/90000", None, None),
+        ] {
+            let format = format.map(|format| format!("a=fmtp:96 {format}\r\n")).unwrap_or_default();
+            let section = format!("m=video 9 X 96\r\na=rtpmap:96 {encoding}\r\n{format}");
+            let name = encoding.split('/').next().unwrap();
+            assert_eq!(Formats::new(&section).forwarded_codec("96", name), codec, "{section}");
+        }
+    }
+
     proptest::proptest! {
         #[test]
-        fn any_text_is_read(text in "(m=(audio|video) |a=(rtpmap|fmtp|rtcp-fb):|VP8|rtx/| apt=|[0-9]|\\PC|\r|\n| ){0,60}") {
+        fn any_text_is_read(text in "(m=(audio|video) |a=(rtpmap|fmtp|rtcp-fb):|VP8|VP9|AV1|rtx/| apt=|profile(-id)?=|;|[0-9]|\\PC|\r|\n| ){0,60}") {
             without_unused_codecs(&text);
         }
     }

@@ -11,6 +11,7 @@ mod rewrite;
 mod sent;
 
 pub use candidates::filter_candidates;
+use codecs::Formats;
 pub use codecs::without_unused_codecs;
 pub use limits::{DescriptionTooLarge, check, check_description};
 pub use offer::{OfferedSection, read_sections};

@@ -1,6 +1,6 @@
 //! What the media sections of a client's offer say.
 
-use super::{attribute, attributes, encodings, split_sections};
+use super::{Formats, attribute, attributes, encodings, split_sections};
 use crate::track::{Codec, TrackMedium};
 
 /// How many payload types RTP has. A section that lists more would only take time.
@@ -104,8 +104,10 @@ fn sent_rid(value: &str) -> Option<&str> {
 /// Returns the forwarded codecs of a section in the client's order of preference, which is that of the payload types in the
 /// first line.
 fn codecs(section: &str) -> Vec<Codec> {
-    let known: Vec<_> =
-        encodings(section).filter_map(|(number, name)| Some((number, Codec::from_mime_type(name)?))).collect();
+    let formats = Formats::new(section);
+    let known: Vec<_> = encodings(section)
+        .filter_map(|(number, name)| Some((number, formats.forwarded_codec(number, name)?)))
+        .collect();
     let payload_types = section.lines().next().unwrap_or_default().split_whitespace().skip(3).take(PAYLOAD_TYPES);
     let mut found = Vec::new();
     for payload_type in payload_types {
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!((audio.medium, audio.codecs.as_slice()), (TrackMedium::Audio, &[Codec::Opus][..]));
         assert_eq!((video.sends, video.receives, video.track_id.as_deref()), (true, false, Some("cid-1")));
         assert_eq!(video.rids, ["q", "h"]);
-        assert_eq!(video.codecs, [Codec::H264, Codec::Vp8]);
+        assert_eq!(video.codecs, [Codec::H264, Codec::Vp8, Codec::Vp9]);
     }
 
     #[test]

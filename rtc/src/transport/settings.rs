@@ -6,9 +6,12 @@ use std::time::Duration;
 use conclave_model::address::AddressFilter;
 use str0m::bwe::Bitrate;
 use str0m::config::{CryptoProvider, DtlsCert};
-use str0m::format::PayloadParams;
+use str0m::format::{Codec, FormatParams, PayloadParams};
+use str0m::media::Frequency;
 use str0m::rtp::{Extension, ExtensionMap};
 use str0m::{Candidate, RtcConfig};
+
+use super::dependencies::dependency_extension;
 
 /// What every transport of a process shares.
 pub struct TransportSettings {
@@ -23,6 +26,9 @@ pub struct TransportSettings {
 
 /// How fast sending to a client starts before its bandwidth is known.
 pub const INITIAL_BITRATE: Bitrate = Bitrate::mbps(2);
+
+/// The id of the dependency descriptor, which the standard extensions leave free.
+const DEPENDENCIES: u8 = 12;
 
 /// The largest data message that clients may send, in bytes.
 const MAX_MESSAGE_BYTES: u32 = 65_535;
@@ -63,7 +69,8 @@ impl TransportSettings {
             config = config.set_dtls_cert(certificate.clone());
         }
         add_h264(&mut config);
-        config
+        add_vp9(&mut config);
+        config.enable_av1(true).enable_h265(true)
     }
 }
 
@@ -75,7 +82,15 @@ fn extensions() -> ExtensionMap {
     for (id, extension) in standard.iter().filter(|(_, extension)| **extension != Extension::VideoOrientation) {
         extensions.set(id, extension.clone());
     }
+    extensions.set(DEPENDENCIES, dependency_extension());
     extensions
+}
+
+/// Adds profile 0 of VP9, the one with 8 bits.
+fn add_vp9(config: &mut RtcConfig) {
+    let format = FormatParams { profile_id: Some(0), ..FormatParams::default() };
+    let (payload_type, resend) = (98.into(), Some(99.into()));
+    config.codec_config().add_config(payload_type, resend, Codec::Vp9, Frequency::NINETY_KHZ, None, format);
 }
 
 /// Adds constrained baseline and baseline in both packetization modes, which all browsers have.

@@ -5,10 +5,10 @@ use std::time::Instant;
 use conclave_model::participant::TrackSource;
 
 use super::Worker;
-use super::track::PublishedTrack;
+use super::track::{PublishedLayer, PublishedTrack};
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
-use crate::forward::{LayerRate, VideoDemand, allocate};
+use crate::forward::{LayerRate, RateMeter, VideoDemand, allocate};
 use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};
 
@@ -35,11 +35,11 @@ impl Worker {
             let Some(track) = self.tracks.get_mut(track_key) else { continue };
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
             if track.medium() == TrackMedium::Video {
-                let video = demand(track, key, settings, is_reduced, self.now);
-                sent += video.current.map_or(0, |layer| layer_rate(track, layer).mean);
+                let (steps, video) = demand(track, key, settings, is_reduced, self.now);
+                sent += video.current.map_or(0, |step| steps.get(step).map_or(0, |step| step_rate(track, *step).mean));
                 videos.push(video);
                 is_video_wanted |= !track.is_muted && !settings.is_disabled;
-                tracks.push(track_key);
+                tracks.push((track_key, steps));
             } else {
                 audio_bitrate += audio_rate(track);
                 if let Some(subscription) = track.subscription_of(key) {
@@ -53,9 +53,9 @@ impl Worker {
         let with_audio = |bitrate: u64| if bitrate > 0 { bitrate + audio_bitrate } else { 0 };
         self.set_bitrates(key, with_audio(allocation.next_bitrate), with_audio(allocation.best_bitrate));
         self.make_room(key, allocation.bitrate + audio_bitrate);
-        for ((track, video), layer) in tracks.into_iter().zip(&videos).zip(allocation.layers) {
-            let is_paused = layer.is_none() && !video.layers.is_empty();
-            self.set_layer(key, track, layer, is_paused);
+        for ((track, steps), chosen) in tracks.into_iter().zip(allocation.layers) {
+            let is_paused = chosen.is_none() && !steps.is_empty();
+            self.set_layer(key, track, chosen.and_then(|step| steps.get(step).copied()), is_paused);
         }
         self.request_key_frames_of(key);
     }
@@ -115,11 +115,12 @@ impl Worker {
         }
     }
 
-    fn set_layer(&mut self, key: PeerKey, track: TrackKey, layer: Option<usize>, is_paused: bool) {
+    fn set_layer(&mut self, key: PeerKey, track: TrackKey, step: Option<Step>, is_paused: bool) {
         let Some(track) = self.tracks.get_mut(track) else { return };
         let (publisher, sid) = (track.peer, track.sid.clone());
         let Some(subscription) = track.subscription_of(key) else { return };
-        subscription.choice.set_target(layer);
+        subscription.choice.set_target(step.map(|step| step.layer));
+        subscription.choice.temporal = step.and_then(|step| step.temporal);
         if std::mem::replace(&mut subscription.is_paused, is_paused) == is_paused {
             return;
         }
@@ -128,22 +129,52 @@ impl Worker {
     }
 }
 
-/// Returns what a participant wants of a video; one that is reduced can get the lowest layer only.
+/// What can be sent of a video. With each step, more is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    layer: usize,
+    /// The best temporal layer; `None` for all.
+    temporal: Option<u8>,
+}
+
+/// Returns what a participant wants of a video, as steps from the least on; one that is reduced can get the lowest layer only.
 fn demand(
     track: &mut PublishedTrack,
     key: PeerKey,
     settings: TrackSettings,
     is_reduced: bool,
     now: Instant,
-) -> VideoDemand {
+) -> (Vec<Step>, VideoDemand) {
     let wanted = track.wanted_layer(settings).map(|wanted| if is_reduced { 0 } else { wanted });
     let best = wanted.and_then(|wanted| best_live_layer(track, wanted, now));
     let layers = best.map_or(0, |best| best + 1);
-    VideoDemand {
-        layers: (0..layers).map(|layer| track.is_live(layer, now).then(|| layer_rate(track, layer))).collect(),
-        priority: priority(track, settings),
-        current: track.subscription_of(key).and_then(|subscription| subscription.choice.current),
+    let steps = steps(track, layers, now);
+    let rate = |step: &Step| track.is_live(step.layer, now).then(|| step_rate(track, *step));
+    let rates = steps.iter().map(rate).collect();
+    let priority = priority(track, settings);
+    let sent = track.subscription_of(key).map(|subscription| subscription.choice);
+    let is_sent = |step: &Step| {
+        sent.is_some_and(|sent| {
+            sent.current == Some(step.layer) && (step.temporal.is_none() || step.temporal == sent.temporal)
+        })
+    };
+    let current = steps.iter().position(is_sent);
+    (steps, VideoDemand { layers: rates, priority, current })
+}
+
+/// Returns the steps of so many layers: the temporal ones of the lowest that is live, and then one layer after another.
+fn steps(track: &PublishedTrack, layers: usize, now: Instant) -> Vec<Step> {
+    let lowest = (0..layers).find(|layer| track.is_live(*layer, now));
+    let mut steps = Vec::new();
+    for layer in 0..layers {
+        if Some(layer) == lowest && !track.is_muted {
+            let measured = track.layers.get(layer).map_or(0, PublishedLayer::measured_temporal_layers);
+            let lower = (0..measured.saturating_sub(1)).filter_map(|temporal| u8::try_from(temporal).ok());
+            steps.extend(lower.map(|temporal| Step { layer, temporal: Some(temporal) }));
+        }
+        steps.push(Step { layer, temporal: None });
     }
+    steps
 }
 
 fn priority(track: &PublishedTrack, settings: TrackSettings) -> u32 {
@@ -161,11 +192,32 @@ pub(super) fn best_live_layer(track: &PublishedTrack, wanted: usize, now: Instan
     below.or_else(|| (wanted..track.layers.len()).find(is_live))
 }
 
-/// Returns what a layer takes: nothing of a muted track, else as measured, else as announced, else as usual.
+/// Returns what a step takes.
+fn step_rate(track: &PublishedTrack, step: Step) -> LayerRate {
+    let rate = layer_rate(track, step.layer);
+    let Some((temporal, layer)) = step.temporal.zip(track.layers.get(step.layer)) else { return rate };
+    let share = |rates: &[RateMeter]| rates.iter().map(|rate| rate.mean_bits_per_second).sum::<u64>();
+    let (part, all) = (share(layer.up_to(temporal)), share(&layer.temporal_rates));
+    let of_part = |bits: u64| bits.saturating_mul(part) / all.max(1);
+    LayerRate { mean: of_part(rate.mean), peak: of_part(rate.peak) }
+}
+
+/// Returns what a layer takes: nothing of a muted track, else as measured, else as announced, else as usual. Of a stream with layers,
+/// those below it are sent as well.
 fn layer_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
     if track.is_muted {
         return LayerRate { mean: 0, peak: 0 };
     }
+    let first = if track.is_layered() { 0 } else { layer };
+    let rates = (first..=layer).map(|layer| own_rate(track, layer));
+    rates.fold(LayerRate { mean: 0, peak: 0 }, |sum, rate| LayerRate {
+        mean: sum.mean + rate.mean,
+        peak: sum.peak + rate.peak,
+    })
+}
+
+/// Returns what the packets of a layer take.
+fn own_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
     let measured = track.layers.get(layer).map(|layer| &layer.rate).filter(|rate| rate.mean_bits_per_second > 0);
     if let Some(rate) = measured {
         return LayerRate { mean: rate.mean_bits_per_second, peak: rate.peak_bits_per_second };

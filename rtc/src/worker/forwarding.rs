@@ -6,12 +6,14 @@ use str0m::format::PayloadParams;
 use str0m::media::{Mid, Pt};
 use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
+use super::packet::{Incoming, Packet};
 use super::recording::record;
-use super::track::{Incoming, Outgoing, Packet, PublishedTrack, Subscription};
+use super::subscription::{Outgoing, Subscription};
+use super::track::PublishedTrack;
 use super::{Worker, touch};
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
-use crate::forward::MediaPacket;
+use crate::forward::{DependencyDescriptor, MediaPacket};
 use crate::recorder::SenderReport;
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{LayerKey, PeerKey, TrackKey, Transport, TransportKey};
@@ -29,19 +31,24 @@ impl Worker {
     }
 
     fn try_forward(&mut self, from: TransportKey, packet: &RtpPacket) -> Result<(), DropReason> {
-        if packet.payload.len() > MAX_PAYLOAD_BYTES {
+        let descriptor = packet.header.ext_vals.user_values.get::<DependencyDescriptor>();
+        if packet.payload.len() + descriptor.map_or(0, |descriptor| descriptor.0.len()) > MAX_PAYLOAD_BYTES {
             return Err(DropReason::TooLarge);
         }
-        let key = self.layer_of_source(from, packet.header.ssrc).ok_or(DropReason::Unclaimed)?;
+        let mut key = self.layer_of_source(from, packet.header.ssrc).ok_or(DropReason::Unclaimed)?;
         let track = self.tracks.get_mut(key.track).ok_or(DropReason::Unclaimed)?;
         let publisher = self.transports.get(from).ok_or(DropReason::Unclaimed)?;
         let payload_type = packet.header.payload_type;
         let incoming = incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
-        let media = MediaPacket::new(packet, track.codec, incoming.is_red);
+        let mut media = MediaPacket::new(packet, track.codec, incoming.is_red);
+        let is_layered = track.is_layered();
+        if is_layered {
+            key.layer = track.read_layer(&mut media, descriptor, self.now);
+        }
         let extensions = &packet.header.ext_vals;
         let is_last = packet.header.marker;
         let report = packet.last_sender_info.as_ref().map(SenderReport::from);
-        self.distribute(key, &Packet { media, incoming, payload_type, is_last, extensions, report })
+        self.distribute(key, &Packet { media, incoming, payload_type, is_last, is_layered, extensions, report })
     }
 
     /// Counts a packet that is not forwarded, of a connection if it has one.
@@ -57,7 +64,7 @@ impl Worker {
         let track = self.tracks.get_mut(key.track).ok_or(DropReason::Unclaimed)?;
         let layer = track.layers.get_mut(key.layer).ok_or(DropReason::Unclaimed)?;
         let media = &packet.media;
-        if layer.note(media.payload.len(), self.now) {
+        if layer.note(media, self.now) {
             self.revived.push(key.track);
         }
         if media.is_entry_point && !media.is_audio {
@@ -115,6 +122,7 @@ impl Worker {
         let layer = track
             .subscription_of(peer)
             .and_then(|subscription| subscription.choice.current.or(subscription.choice.target));
+        let layer = layer.map(|layer| track.key_frame_layer(layer));
         if let Some(layer) = layer.and_then(|layer| track.layers.get_mut(layer)) {
             layer.key_frames.want();
         }
@@ -127,9 +135,11 @@ impl Worker {
         if track.medium() == TrackMedium::Audio || track.is_muted {
             return;
         }
-        let start = track.starting_layer(self.now);
-        let waited_for: Vec<_> = track.choices().filter_map(|choice| choice.waits_for()).chain(start).collect();
+        let (start, is_layered) = (track.starting_layer(self.now), track.is_layered());
+        let waiting = track.choices().filter_map(|choice| choice.waits_for(is_layered));
+        let waited_for: Vec<_> = waiting.chain(start).collect();
         for layer in waited_for {
+            let layer = track.key_frame_layer(layer);
             if let Some(layer) = track.layers.get_mut(layer) {
                 layer.key_frames.want();
             }
@@ -220,17 +230,21 @@ fn pass_on(
     let outgoing = outgoing.ok_or(DropReason::NotNegotiated)?;
     let payload = if outgoing.strips_red { media.primary.as_ref() } else { Some(&media.payload) };
     let payload = payload.ok_or(DropReason::MalformedRedundancy)?;
-    let numbers = subscription.accept(layer, media)?;
+    let (numbers, is_last) = subscription.accept(layer, packet)?;
     let from = packet.extensions;
-    let extensions = ExtensionValues {
+    let mut extensions = ExtensionValues {
         audio_level: from.audio_level,
         voice_activity: from.voice_activity,
         ..ExtensionValues::default()
     };
+    if packet.is_layered {
+        // The dependency descriptor. Those of several streams do not make one.
+        extensions.user_values = from.user_values.clone();
+    }
     let sequence = numbers.sequence.into();
     let payload_type = outgoing.payload_type;
     let mut write = RtpWrite::new(payload_type, sequence, numbers.timestamp, media.arrived, Arc::clone(payload))
-        .marker(packet.is_last)
+        .marker(is_last)
         .ext_vals(extensions)
         .nackable(!media.is_audio);
     if let Some(patch) = numbers.vp8_patch {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use str0m::rtp::RtpWrite;
 
 use super::subscribing::negotiated;
-use super::track::Subscription;
+use super::subscription::Subscription;
 use super::{Worker, touch};
 use crate::track::Codec;
 use crate::transport::{PeerKey, Transport};

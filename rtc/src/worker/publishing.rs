@@ -112,19 +112,23 @@ impl Worker {
         if self.transports.get(transport).is_none_or(|transport| transport.published.contains_key(&mid)) {
             return;
         }
-        let is_refused = section.codecs.is_empty();
         let Some(peer) = self.peers.get_mut(key) else { return };
-        let by_id = by_id || is_refused;
+        let by_id = by_id || section.codecs.is_empty();
         let matches = |track: &NewTrack| {
             track.medium == section.medium && (!by_id || section.track_id.as_deref() == Some(track.cid.as_str()))
         };
         let Some(position) = peer.announced.iter().position(matches) else { return };
         let info = peer.announced.remove(position);
+        let is_refused = !section.codecs.iter().any(|codec| info.allowed_codecs.contains(codec));
         if is_refused { self.refuse_track(key, info) } else { self.publish_track(key, transport, section, info) }
     }
 
     fn refuse_track(&mut self, key: PeerKey, info: NewTrack) {
-        self.warn(key, "a client offers a track only with codecs that are not forwarded", &info.sid);
+        self.warn(
+            key,
+            "a client offers a track only with codecs that are not forwarded, or that it may not use",
+            &info.sid,
+        );
         self.emit(key, PeerEvent::TrackRefused(info.sid));
     }
 
@@ -237,11 +241,13 @@ impl Worker {
 }
 
 /// Returns the codec to ask for: the announced one if it is offered, else VP8. If none is announced, the one that the client
-/// offers first: some clients send no other.
+/// offers first: some clients send no other. All that only of those that the client may use.
 fn preferred_codec(info: &NewTrack, offered: &[Codec]) -> Codec {
     let fallback = if info.medium == TrackMedium::Audio { Codec::Opus } else { Codec::Vp8 };
-    let announced = info.codec.into_iter().flat_map(|codec| [codec, fallback]).find(|codec| offered.contains(codec));
-    announced.or(offered.first().copied()).unwrap_or(fallback)
+    let mut usable = offered.iter().copied().filter(|codec| info.allowed_codecs.contains(codec));
+    let announced = info.codec.into_iter().flat_map(|codec| [codec, fallback]);
+    let announced = announced.into_iter().find(|codec| usable.clone().any(|usable| usable == *codec));
+    announced.or_else(|| usable.next()).unwrap_or(fallback)
 }
 
 #[cfg(test)]
@@ -258,6 +264,7 @@ mod tests {
             medium: TrackMedium::Video,
             source: TrackSource::Camera,
             codec,
+            allowed_codecs: vec![Codec::Vp8, Codec::H264, Codec::Av1],
             is_stereo: false,
             uses_dtx: false,
             uses_red: false,
@@ -273,6 +280,9 @@ mod tests {
             (Some(vp8), &[h264, vp8], vp8),
             (Some(h264), &[vp8], vp8),
             (Some(vp8), &[h264], h264),
+            (Some(Codec::Av1), &[vp8, Codec::Av1], Codec::Av1),
+            (Some(Codec::Vp9), &[h264, Codec::Vp9], h264),
+            (None, &[Codec::Vp9, h264], h264),
         ] {
             assert_eq!(preferred_codec(&track(announced), offered), codec, "{announced:?} of {offered:?}");
         }

@@ -6,9 +6,12 @@ use conclave_model::{EgressId, TrackSid};
 
 use super::Worker;
 use super::allocation::best_live_layer;
-use super::track::{LayerChoice, Packet, PublishedTrack, Recorder};
+use super::packet::Packet;
+use super::subscription::LayerChoice;
+use super::track::{PublishedTrack, Recorder};
 use crate::command::NewRecorder;
 use crate::dropped::{DropReason, Drops};
+use crate::forward::SequenceNumbers;
 use crate::recorder::RecordedPacket;
 use crate::track::TrackMedium;
 use crate::transport::{PeerKey, TrackKey};
@@ -25,6 +28,7 @@ impl Worker {
                 settings: new.settings,
                 sink: new.sink,
                 choice: LayerChoice::default(),
+                numbers: SequenceNumbers::new(0),
             }),
         }
         self.choose_recorded_layers(track_key);
@@ -48,6 +52,7 @@ impl Worker {
         let Some(layer) = recorder.and_then(|recorder| recorder.choice.current.or(recorder.choice.target)) else {
             return;
         };
+        let layer = track.key_frame_layer(layer);
         if let Some(layer) = track.layers.get_mut(layer) {
             layer.key_frames.want();
         }
@@ -67,6 +72,28 @@ impl Worker {
     }
 }
 
+impl Recorder {
+    /// Returns the layer and the number of a packet that is recorded, and whether it is the last one of its picture. A stream with layers is
+    /// one, of which the packets that are recorded have numbers without gaps.
+    fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Option<(usize, u64, bool)> {
+        let (media, before) = (&packet.media, self.choice.current);
+        let Some(layered) = media.layered().filter(|_| packet.is_layered) else {
+            let is_admitted = self.choice.admit(layer, media.is_entry_point);
+            return is_admitted.then_some((layer, media.sequence, packet.is_last));
+        };
+        let Some(ends_picture) = self.choice.admit_layered(&layered) else {
+            self.numbers.skip(media.sequence);
+            return None;
+        };
+        if before.is_none() {
+            // A gap shows that what came before has no end.
+            self.numbers.insert();
+            self.numbers.switch(media.sequence);
+        }
+        Some((0, self.numbers.rewrite(media.sequence)?, packet.is_last || ends_picture))
+    }
+}
+
 /// Gives a packet to the recorders of its track, and counts those that it could not be given to.
 pub fn record(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, dropped: &mut Drops) {
     if track.recorders.is_empty() {
@@ -77,16 +104,14 @@ pub fn record(track: &mut PublishedTrack, layer: usize, packet: &Packet<'_>, dro
     let Some(payload) = payload else { return dropped.count(DropReason::MalformedRedundancy) };
     let is_audio = track.info.medium == TrackMedium::Audio;
     for recorder in &mut track.recorders {
-        if !recorder.choice.admit(layer, media.is_entry_point) {
-            continue;
-        }
+        let Some((layer, sequence, is_marked)) = recorder.accept(layer, packet) else { continue };
         let recorded = RecordedPacket {
             track: track.sid.clone(),
             layer,
             codec: track.codec,
-            sequence: media.sequence,
+            sequence,
             timestamp: media.timestamp,
-            is_marked: packet.is_last,
+            is_marked,
             is_entry_point: media.is_entry_point,
             payload: Arc::clone(payload),
             arrived: media.arrived,

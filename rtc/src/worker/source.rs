@@ -7,7 +7,8 @@ use str0m::rtp::ExtensionValues;
 
 use super::Worker;
 use super::forwarding::MAX_PAYLOAD_BYTES;
-use super::track::{Incoming, Packet, PublishedTrack};
+use super::packet::{Incoming, Packet};
+use super::track::PublishedTrack;
 use crate::command::SourcePacket;
 use crate::dropped::DropReason;
 use crate::event::PeerEvent;
@@ -61,7 +62,7 @@ impl Worker {
         let sequence = track.source_sequence;
         let media = MediaPacket::from_payload(track.codec, payload, sequence, timestamp, captured.min(self.now));
         let extensions = &ExtensionValues::default();
-        let packet = Packet { media, incoming, payload_type, is_last, extensions, report: None };
+        let packet = Packet { media, incoming, payload_type, is_last, is_layered: false, extensions, report: None };
         self.distribute(LayerKey { track: key, layer: 0 }, &packet)
     }
 }

@@ -6,7 +6,7 @@ use str0m::media::Mid;
 
 use super::Worker;
 use super::peer::Section;
-use super::track::{LayerChoice, Subscription};
+use super::subscription::{LayerChoice, Subscription};
 use crate::command::TrackSettings;
 use crate::event::PeerEvent;
 use crate::forward::{RateMeter, Rewriter};

@@ -79,7 +79,7 @@ impl Worker {
     fn run_second(&mut self) {
         for track in self.tracks.values_mut() {
             for layer in &mut track.layers {
-                layer.rate.roll(self.now);
+                layer.roll(self.now);
             }
             for subscription in &mut track.subscriptions {
                 subscription.rate.roll(self.now);

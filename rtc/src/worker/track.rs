@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 
 use conclave_model::participant::TrackSource;
 use conclave_model::{EgressId, TrackSid};
-use str0m::format::PayloadParams;
 use str0m::media::{Mid, Pt, Rid};
-use str0m::rtp::ExtensionValues;
 
+use super::packet::Incoming;
+use super::subscription::{LayerChoice, Subscription};
 use crate::command::TrackSettings;
-use crate::dropped::DropReason;
-use crate::forward::{KeyFrameRequests, MediaPacket, QualityUse, RateMeter, Rewriter, Rewritten, SpeechDetector};
-use crate::recorder::{PacketSink, SenderReport};
+use crate::forward::{
+    DependencyDescriptor, DependencyReader, KeyFrameRequests, MediaPacket, QualityUse, RateMeter, SequenceNumbers,
+    SpeechDetector,
+};
+use crate::recorder::PacketSink;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use crate::transport::{PeerKey, TransportKey};
 
@@ -50,6 +52,8 @@ pub struct PublishedTrack {
     pub speech: SpeechDetector,
     /// What the publisher knows of its use.
     pub quality_use: QualityUse,
+    /// Reads the dependency descriptors of AV1.
+    pub dependencies: DependencyReader,
 }
 
 /// A layer of a published track.
@@ -58,21 +62,14 @@ pub struct PublishedLayer {
     pub rid: Option<Rid>,
     /// Measures the bitrate of what arrives.
     pub rate: RateMeter,
+    /// Measures that of each temporal layer, from the lowest; empty if the packets name none.
+    pub temporal_rates: Vec<RateMeter>,
     /// When a packet arrived last.
     pub last_packet: Option<Instant>,
     /// When a key frame began last.
     pub last_key_frame: Option<Instant>,
     /// The requests for key frames.
     pub key_frames: KeyFrameRequests,
-}
-
-/// Which layer of a track a receiver gets.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LayerChoice {
-    /// The layer that is sent now.
-    pub current: Option<usize>,
-    /// The layer that should be sent.
-    pub target: Option<usize>,
 }
 
 /// A recorder of a track.
@@ -85,68 +82,15 @@ pub struct Recorder {
     pub sink: Arc<dyn PacketSink>,
     /// The layer that is recorded.
     pub choice: LayerChoice,
-}
-
-/// A track on its way to one subscriber.
-pub struct Subscription {
-    /// The participant that has subscribed.
-    pub peer: PeerKey,
-    /// The connection of the subscriber on which it is sent.
-    pub transport: TransportKey,
-    /// The section on which it is sent.
-    pub mid: Mid,
-    /// The numbers of the packets on that section.
-    pub rewriter: Rewriter,
-    /// The layer that is sent.
-    pub choice: LayerChoice,
-    /// How packets of the publisher's payload type are sent; `None` inside if the receiver cannot have them.
-    pub payload: Option<(Pt, Option<Outgoing>)>,
-    /// The bitrate and the packets sent.
-    pub rate: RateMeter,
-    /// Whether nothing is sent for want of bandwidth.
-    pub is_paused: bool,
-    /// How many packets without a payload were sent while the track was muted.
-    pub empty_packets: u8,
-    /// Since when the receiver waits for the first frame; `None` once it is sent, and if that is not measured.
-    pub waits_since: Option<Instant>,
-}
-
-/// What a payload type of the publisher stands for.
-#[derive(Debug, Clone, Copy)]
-pub struct Incoming {
-    /// The codec and its parameters.
-    pub params: PayloadParams,
-    /// Whether the packets hold earlier sound as well.
-    pub is_red: bool,
-}
-
-/// A packet on its way to the receivers of a layer.
-pub struct Packet<'a> {
-    /// The payload, and what the forwarding has read from it.
-    pub media: MediaPacket,
-    /// What its payload type stands for.
-    pub incoming: Incoming,
-    /// The payload type of the publisher.
-    pub payload_type: Pt,
-    /// Whether it is the last one of a frame of video.
-    pub is_last: bool,
-    /// The header extensions.
-    pub extensions: &'a ExtensionValues,
-    /// The last sender report of the layer.
-    pub report: Option<SenderReport>,
-}
-
-/// How a receiver gets packets of one payload type of the publisher.
-#[derive(Debug, Clone, Copy)]
-pub struct Outgoing {
-    /// The receiver's payload type.
-    pub payload_type: Pt,
-    /// Whether the redundancy is taken out.
-    pub strips_red: bool,
+    /// The numbers of the packets that are recorded of a stream with layers.
+    pub numbers: SequenceNumbers,
 }
 
 /// How much of the size at which a video is shown a layer must have, in tenths.
 const SIZE_TOLERANCE_TENTHS: u32 = 9;
+
+/// The most temporal layers that are told apart; those above them count as the best one.
+const TEMPORAL_LAYERS: usize = 4;
 
 /// How long a layer counts as live after its last packet.
 const LIVE: Duration = Duration::from_secs(1);
@@ -171,6 +115,7 @@ impl PublishedTrack {
             source_sequence: 0,
             speech: SpeechDetector::default(),
             quality_use: QualityUse::new(now),
+            dependencies: DependencyReader::default(),
         }
     }
 
@@ -200,6 +145,35 @@ impl PublishedTrack {
         index.or_else(|| (rid.is_none() && !self.layers.is_empty()).then_some(0))
     }
 
+    /// Returns whether the layers of the track are in one stream.
+    pub fn is_layered(&self) -> bool {
+        self.codec.has_layers() && self.layers.first().is_some_and(|layer| layer.rid.is_none())
+    }
+
+    /// Reads to which layer a packet of a stream with layers belongs, and returns its index. Layers become known with their first packet;
+    /// those above the best one that is forwarded count as that.
+    pub fn read_layer(
+        &mut self,
+        media: &mut MediaPacket,
+        descriptor: Option<&DependencyDescriptor>,
+        now: Instant,
+    ) -> usize {
+        if let Some(descriptor) = descriptor {
+            media.add_dependencies(self.dependencies.read(&descriptor.0));
+        }
+        let spatial = media.layer.map_or(0, |layer| usize::from(layer.spatial));
+        let layer = spatial.min(Quality::ALL.len() - 1);
+        while self.layers.len() <= layer {
+            self.layers.push(PublishedLayer::new(None, self.layers.len(), now));
+        }
+        layer
+    }
+
+    /// Returns the index of the layer whose key frames are those of a layer: in one stream, all have them together.
+    pub fn key_frame_layer(&self, layer: usize) -> usize {
+        if self.is_layered() { 0 } else { layer }
+    }
+
     /// Returns the receiver's entry.
     pub fn subscription_of(&mut self, peer: PeerKey) -> Option<&mut Subscription> {
         self.subscriptions.iter_mut().find(|subscription| subscription.peer == peer)
@@ -214,6 +188,9 @@ impl PublishedTrack {
     /// Returns the lowest live layer if a receiver that shows nothing yet should start with it: the key frames that may be requested
     /// of the layer that it waits for are exhausted, since many participants have joined one after another.
     pub fn starting_layer(&self, now: Instant) -> Option<usize> {
+        if self.is_layered() {
+            return None;
+        }
         let lowest = self.layers.iter().position(|layer| layer.is_live(now))?;
         let waits_long = |target: usize| {
             target > lowest && self.layers.get(target).is_some_and(|layer| layer.key_frames.is_exhausted(now))
@@ -288,6 +265,7 @@ impl PublishedLayer {
         Self {
             rid,
             rate: RateMeter::new(now),
+            temporal_rates: Vec::new(),
             last_packet: None,
             last_key_frame: None,
             key_frames: KeyFrameRequests::new(interval),
@@ -300,73 +278,43 @@ impl PublishedLayer {
     }
 
     /// Counts a packet. Returns whether the layer was not live before.
-    pub fn note(&mut self, bytes: usize, now: Instant) -> bool {
+    pub fn note(&mut self, packet: &MediaPacket, now: Instant) -> bool {
         let was_live = self.is_live(now);
+        let bytes = packet.payload.len();
         self.rate.add(bytes);
+        if let Some(layer) = packet.layer {
+            let temporal = usize::from(layer.temporal).min(TEMPORAL_LAYERS - 1);
+            while self.temporal_rates.len() <= temporal {
+                self.temporal_rates.push(RateMeter::new(now));
+            }
+            self.temporal_rates[temporal].add(bytes);
+        }
         self.last_packet = Some(now);
         !was_live
+    }
+
+    /// Returns the number of temporal layers, if all of them were measured; 0 otherwise.
+    pub fn measured_temporal_layers(&self) -> usize {
+        let are_measured = self.temporal_rates.iter().all(|rate| rate.mean_bits_per_second > 0);
+        if are_measured { self.temporal_rates.len() } else { 0 }
+    }
+
+    /// Returns the measurements of the temporal layers up to one.
+    pub fn up_to(&self, temporal: u8) -> &[RateMeter] {
+        let end = (usize::from(temporal) + 1).min(self.temporal_rates.len());
+        &self.temporal_rates[..end]
+    }
+
+    /// Ends a period of the measurement.
+    pub fn roll(&mut self, now: Instant) {
+        self.rate.roll(now);
+        self.temporal_rates.iter_mut().for_each(|rate| rate.roll(now));
     }
 
     /// Notes that a key frame begins.
     pub fn note_key_frame(&mut self, now: Instant) {
         self.last_key_frame = Some(now);
         self.key_frames.satisfy();
-    }
-}
-
-impl Subscription {
-    /// Returns the numbers of a packet for this receiver, or why it does not get the packet. Until it shows anything, a lower layer
-    /// will do.
-    pub fn accept(&mut self, layer: usize, packet: &MediaPacket) -> Result<Rewritten, DropReason> {
-        let before = self.choice.current;
-        if before.is_none() && packet.is_entry_point && self.choice.target.is_some_and(|target| layer < target) {
-            self.choice.current = Some(layer);
-        }
-        if !self.choice.admit(layer, packet.is_entry_point) {
-            return Err(self.choice.refusal(layer));
-        }
-        if before != self.choice.current {
-            self.rewriter.switch(packet);
-        }
-        self.rate.add(packet.payload.len());
-        self.rewriter.rewrite(packet).ok_or(DropReason::Late)
-    }
-}
-
-impl LayerChoice {
-    /// Returns whether a packet of a layer is sent. A receiver changes to its target layer only at a packet with which it can
-    /// start.
-    pub fn admit(&mut self, layer: usize, is_entry_point: bool) -> bool {
-        if self.current != Some(layer) {
-            if self.target != Some(layer) || !is_entry_point {
-                return false;
-            }
-            self.current = Some(layer);
-        }
-        true
-    }
-
-    /// Returns why a packet of a layer is not sent.
-    fn refusal(&self, layer: usize) -> DropReason {
-        match self.target {
-            None => DropReason::NotWanted,
-            Some(target) if layer == target || (self.current.is_none() && layer < target) => DropReason::AwaitsKeyFrame,
-            Some(_) => DropReason::OtherLayer,
-        }
-    }
-
-    /// Sets the layer that should be sent. Nothing is sent from now on without one; otherwise the current layer goes on
-    /// until the target can begin.
-    pub fn set_target(&mut self, target: Option<usize>) {
-        self.target = target;
-        if target.is_none() {
-            self.current = None;
-        }
-    }
-
-    /// Returns the layer of which the receiver needs a key frame.
-    pub fn waits_for(&self) -> Option<usize> {
-        self.target.filter(|_| self.current != self.target)
     }
 }
 

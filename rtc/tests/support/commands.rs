@@ -1,7 +1,7 @@
 //! Participants and tracks as the control side announces them in tests.
 
 use conclave_model::participant::TrackSource;
-use conclave_rtc::{ConnectionMode, NewPeer, NewTrack, PeerPermissions, TrackMedium};
+use conclave_rtc::{Codec, ConnectionMode, NewPeer, NewTrack, PeerPermissions, TrackMedium};
 use str0m::media::MediaKind;
 
 /// A participant with all permissions, whose identity is its sid.
@@ -31,6 +31,7 @@ pub fn new_track(sid: &str, cid: &str, kind: MediaKind) -> NewTrack {
         medium: if kind.is_audio() { TrackMedium::Audio } else { TrackMedium::Video },
         source: if kind.is_audio() { TrackSource::Microphone } else { TrackSource::Camera },
         codec: None,
+        allowed_codecs: Codec::ALL.to_vec(),
         is_stereo: false,
         uses_dtx: true,
         uses_red: false,

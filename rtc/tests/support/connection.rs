@@ -9,7 +9,7 @@ use str0m::channel::{ChannelConfig, ChannelId, Reliability};
 use str0m::format::Codec;
 use str0m::media::{Direction, KeyframeRequestKind, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive, Transmit};
-use str0m::rtp::{Extension, ExtensionMap, ExtensionValues, RtpWrite};
+use str0m::rtp::{Extension, ExtensionMap, ExtensionSerializer, ExtensionValues, RtpWrite};
 use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
 
 /// A packet as a client received it.
@@ -24,6 +24,8 @@ pub struct Received {
     pub payload: Vec<u8>,
     pub payload_type: u8,
     pub audio_level: Option<i8>,
+    pub is_last: bool,
+    pub descriptor: Option<RawDescriptor>,
 }
 
 /// A media packet to send.
@@ -38,7 +40,14 @@ pub struct Outgoing<'a> {
     pub audio_level: Option<i8>,
     /// Whether the payload holds redundancy.
     pub is_red: bool,
+    /// Whether it is the last packet of a picture.
+    pub is_last: bool,
+    /// The dependency descriptor, if it has one.
+    pub descriptor: Option<RawDescriptor>,
 }
+
+/// The name of the dependency descriptor.
+const DEPENDENCIES: &str = "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
 
 /// How a test client differs from the simplest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,6 +56,41 @@ pub struct Abilities {
     pub estimates: bool,
     /// Whether it sends and receives sound with redundancy.
     pub red: bool,
+    /// Whether it has VP9, AV1, H.265 and the dependency descriptor, besides VP8 and H.264.
+    pub all_codecs: bool,
+}
+
+/// The bytes of a dependency descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawDescriptor(pub Vec<u8>);
+
+/// Writes and reads dependency descriptors as they are.
+#[derive(Debug)]
+struct DescriptorSerializer;
+
+impl ExtensionSerializer for DescriptorSerializer {
+    fn write_to(&self, buffer: &mut [u8], values: &ExtensionValues) -> usize {
+        let Some(RawDescriptor(bytes)) = values.user_values.get() else { return 0 };
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        bytes.len()
+    }
+
+    fn parse_value(&self, bytes: &[u8], values: &mut ExtensionValues) -> bool {
+        values.user_values.set(RawDescriptor(bytes.to_vec()));
+        true
+    }
+
+    fn is_video(&self) -> bool {
+        true
+    }
+
+    fn is_audio(&self) -> bool {
+        false
+    }
+
+    fn requires_two_byte_form(&self, values: &ExtensionValues) -> bool {
+        values.user_values.get().is_some_and(|RawDescriptor(bytes)| bytes.len() > 16)
+    }
 }
 
 /// One peer connection of a test client.
@@ -79,10 +123,15 @@ impl Connection {
             .enable_opus(true, abilities.red)
             .enable_vp8(true)
             .enable_h264(true)
+            .enable_vp9(abilities.all_codecs)
+            .enable_av1(abilities.all_codecs)
+            .enable_h265(abilities.all_codecs)
             .set_rtcp_report_interval_audio(Duration::from_secs(1));
-        let mut rtc =
-            if abilities.estimates { config } else { config.set_extension_map(extensions_without_feedback()) }
-                .build(now);
+        let mut extensions = if abilities.estimates { ExtensionMap::standard() } else { extensions_without_feedback() };
+        if abilities.all_codecs {
+            extensions.set(14, Extension::with_serializer(DEPENDENCIES, DescriptorSerializer));
+        }
+        let mut rtc = config.set_extension_map(extensions).build(now);
         let candidate = match protocol {
             Protocol::Tcp => {
                 Candidate::builder().tcp().host(address).tcptype(str0m::net::TcpType::Active).build().unwrap()
@@ -176,16 +225,19 @@ impl Connection {
     pub fn send_media(&mut self, packet: &Outgoing<'_>, now: Instant) {
         let params = *self.rtc.codec_config().find(|params| params.spec().codec == packet.codec).unwrap();
         let payload_type = if packet.is_red { params.red().expect("redundancy is negotiated") } else { params.pt() };
-        let extensions = ExtensionValues {
+        let mut extensions = ExtensionValues {
             audio_level: packet.audio_level,
             voice_activity: Some(packet.audio_level.is_some()),
             ..ExtensionValues::default()
         };
+        if let Some(descriptor) = &packet.descriptor {
+            extensions.user_values.set(descriptor.clone());
+        }
         let mut direct = self.rtc.direct_api();
         let Some(stream) = direct.stream_tx_by_mid(packet.mid, packet.rid) else { return };
         let write = RtpWrite::new(payload_type, packet.sequence.into(), packet.timestamp, now, packet.payload)
             .ext_vals(extensions)
-            .marker(true)
+            .marker(packet.is_last)
             .nackable(packet.codec != Codec::Opus);
         stream.write_rtp(write);
         self.advance(now);
@@ -265,6 +317,8 @@ impl Connection {
                     payload: packet.payload.to_vec(),
                     payload_type: *packet.header.payload_type,
                     audio_level: packet.header.ext_vals.audio_level,
+                    is_last: packet.header.marker,
+                    descriptor: packet.header.ext_vals.user_values.get::<RawDescriptor>().cloned(),
                 });
             }
             _ => {}

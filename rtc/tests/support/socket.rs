@@ -29,7 +29,7 @@ pub struct SocketClient {
     socket: Socket,
 }
 
-const ESTIMATES: Abilities = Abilities { estimates: true, red: false };
+const ESTIMATES: Abilities = Abilities { estimates: true, red: false, all_codecs: false };
 
 /// How long one exchange waits for packets.
 const WAIT: Duration = Duration::from_millis(2);

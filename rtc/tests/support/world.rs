@@ -16,7 +16,7 @@ use str0m::media::{MediaKind, Mid, Rid};
 use str0m::net::Protocol;
 
 use super::commands::{new_peer, new_track};
-use super::support::{Abilities, Connection, NewSection, Outgoing, Received};
+use super::support::{Abilities, Connection, NewSection, Outgoing, RawDescriptor, Received};
 
 /// The time between the offers of a server.
 pub const BETWEEN_OFFERS: Duration = Duration::from_millis(155);
@@ -193,8 +193,7 @@ impl World {
         let kind = if codec == RtcCodec::Opus { MediaKind::Audio } else { MediaKind::Video };
         let cid = format!("cid-{sid}");
         let mut track = new_track(sid, &cid, kind);
-        let codecs = [(RtcCodec::Opus, Codec::Opus), (RtcCodec::Vp8, Codec::Vp8), (RtcCodec::H264, Codec::H264)];
-        track.codec = codecs.into_iter().find(|(of, _)| *of == codec).map(|(_, codec)| codec);
+        track.codec = Codec::from_mime_type(&codec.to_string());
         track.layers.clone_from(&self.layers);
         track.uses_red = true;
         self.command(PeerCommand::PublishTrack(track).for_peer(name));
@@ -240,8 +239,24 @@ impl World {
 
     /// Lets the client of a track put a packet with this payload into its outbox.
     pub fn write(&mut self, track: &mut Publication, rid: Option<&str>, payload: &[u8]) {
-        track.sequence += 1;
         track.timestamp += if track.codec == RtcCodec::Opus { 960 } else { 3000 };
+        self.write_part(track, rid, payload, (true, None));
+    }
+
+    /// Sends a packet of the picture that the last one was of, as the last one of it or not, with a dependency descriptor.
+    pub fn send_part(&mut self, track: &mut Publication, payload: &[u8], end: (bool, Option<RawDescriptor>)) {
+        self.write_part(track, None, payload, end);
+        self.settle();
+    }
+
+    fn write_part(
+        &mut self,
+        track: &mut Publication,
+        rid: Option<&str>,
+        payload: &[u8],
+        (is_last, descriptor): (bool, Option<RawDescriptor>),
+    ) {
+        track.sequence += 1;
         let audio_level = (track.codec == RtcCodec::Opus).then_some(-20);
         let packet = Outgoing {
             mid: track.mid,
@@ -252,6 +267,8 @@ impl World {
             payload,
             audio_level,
             is_red: track.is_red,
+            is_last,
+            descriptor,
         };
         self.clients[track.client].publisher.send_media(&packet, self.now);
     }

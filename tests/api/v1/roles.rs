@@ -54,6 +54,20 @@ fn an_empty_object_is_a_complete_role_created_with_201_and_replaced_with_200() {
 }
 
 #[test]
+fn the_codecs_of_video_are_kept_and_shown_only_if_they_were_set() {
+    let app = TestApp::start();
+    let path = format!("/v1/templates/{}/roles/host", template(&app, "t", &json!({})));
+    let input = json!({"publish": {"video_codecs": ["vp9", "h265", "vp9"]}});
+    let mut expected = complete("host");
+    expected["publish"]["video_codecs"] = json!(["vp9", "h265"]);
+    assert_eq!(app.put(&path).json(input).send().expect(201), expected);
+    assert_eq!(app.get(&path).send().expect(200), expected);
+    let theora = json!({"publish": {"video_codecs": ["theora"]}});
+    app.put(&path).json(theora).send().expect_error(400, "invalid_request", Some("publish.video_codecs[0]"));
+    assert_eq!(app.put(&path).json(json!({})).send().expect(200), complete("host"));
+}
+
+#[test]
 fn absent_fields_get_their_defaults() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}/roles/host", template(&app, "t", &json!({})));

@@ -326,6 +326,8 @@ impl Publication {
             payload,
             audio_level: (!is_video).then_some(-20),
             is_red: false,
+            is_last: true,
+            descriptor: None,
         };
         transport.connection.send_media(&packet, now);
     }

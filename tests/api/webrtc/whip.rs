@@ -257,7 +257,7 @@ fn an_offer_that_cannot_be_published_is_refused_and_the_endpoint_stays_usable() 
     let ingress = whip_ingress(&app);
     let refuse = |offer: &str| post(&app, key(&ingress), offer).send().expect_error(400, "invalid_request", None);
     refuse("");
-    refuse("v=0\r\nm=video 9 UDP/TLS/RTP/SAVPF 98\r\na=mid:0\r\na=sendonly\r\na=rtpmap:98 VP9/90000\r\n");
+    refuse("v=0\r\nm=video 9 UDP/TLS/RTP/SAVPF 98\r\na=mid:0\r\na=sendonly\r\na=rtpmap:98 H263/90000\r\n");
     let offered = offer().1;
     refuse(&offered.replace("a=sendonly", "a=recvonly"));
     refuse(&offered.replace("a=ice-pwd:", "a=x-pwd:"));

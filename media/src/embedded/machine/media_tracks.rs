@@ -12,7 +12,7 @@ use super::{Machine, unused_id};
 use crate::embedded::announcement::{self, MediaSection};
 use crate::embedded::client::MediaTrack;
 use crate::embedded::effect::ClientNotice;
-use crate::embedded::publish::check_track;
+use crate::embedded::publish::{allowed_codecs, check_mime_type, check_track};
 use crate::port::MediaEvent;
 
 /// Why a track that a client announces is not admitted.
@@ -51,7 +51,8 @@ impl Machine {
         }
         let track_sid: TrackSid =
             unused_id(announcement::sid_prefix(kind, source), |sid| client.tracks.contains_key(sid));
-        let (info, media) = announcement::accept(request, &track_sid, (kind, source));
+        let codecs = allowed_codecs(&publisher.grants);
+        let (info, media) = announcement::accept(request, &track_sid, (kind, source), &codecs);
         self.admit_track(sid, info.clone(), media);
         Ok(info)
     }
@@ -130,8 +131,10 @@ impl Machine {
         let Some(client) = publisher.client.as_mut() else { return };
         let grants = &publisher.grants;
         let is_forbidden = |info: &TrackInfo| {
-            announcement::kind_and_source(info.r#type, info.source)
-                .is_none_or(|(kind, source)| check_track(grants, kind, source).is_err())
+            let is_allowed = |(kind, source)| {
+                check_track(grants, kind, source).and_then(|()| check_mime_type(grants, &info.mime_type)).is_ok()
+            };
+            !announcement::kind_and_source(info.r#type, info.source).is_some_and(is_allowed)
         };
         let ended: Vec<_> =
             client.tracks.extract_if(|_, media| is_forbidden(&media.info)).map(|(sid, _)| sid).collect();

@@ -14,6 +14,8 @@ use crate::embedded::effect::DisconnectCause;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::media_tracks::AnnounceError;
 use crate::embedded::own_metadata::OwnMetadataError;
+use crate::embedded::publish::allowed_codecs;
+use crate::token::Grants;
 
 /// The version of LiveKit whose behaviour clients may expect.
 const SERVER_VERSION: &str = "1.9.0";
@@ -45,9 +47,9 @@ pub fn room_info(machine: &Machine) -> proto::Room {
     }
 }
 
-/// Returns the codecs that clients may publish. Videos come first: an old client of Flutter takes the first one for them.
-pub fn publish_codecs() -> Vec<proto::Codec> {
-    let codecs = [Codec::Vp8, Codec::H264, Codec::Opus];
+/// Returns the codecs that a client may publish. Videos come first: an old client of Flutter takes the first one for them.
+pub fn publish_codecs(grants: &Grants) -> Vec<proto::Codec> {
+    let codecs = allowed_codecs(grants);
     let codec = |codec: Codec| proto::Codec { mime: codec.mime_type().to_owned(), ..proto::Codec::default() };
     codecs.into_iter().map(codec).collect()
 }

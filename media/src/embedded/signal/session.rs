@@ -289,7 +289,7 @@ impl Session {
             subscriber_primary: self.is_subscriber_primary(context.machine),
             ping_interval: PING_INTERVAL,
             ping_timeout: PING_TIMEOUT,
-            enabled_publish_codecs: self.device.without_unusable(messages::publish_codecs()),
+            enabled_publish_codecs: self.device.without_unusable(messages::publish_codecs(&own.grants)),
             fast_publish: own.grants.can_publish,
             ice_servers: self.ice_servers(context.now),
             ..proto::JoinResponse::default()

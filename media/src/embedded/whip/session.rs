@@ -97,7 +97,9 @@ pub fn announced_tracks(offer: &str) -> Result<Vec<AddTrackRequest>, EncoderRefu
 
 fn announced_track(section: &OfferedSection) -> Result<AddTrackRequest, EncoderRefusal> {
     let Some(codec) = section.codecs.first() else {
-        return Err(EncoderRefusal::BadStream("the offer must have Opus for audio, and VP8 or H.264 for video"));
+        return Err(EncoderRefusal::BadStream(
+            "the offer must have Opus for audio, and VP8, H.264, VP9, AV1 or H.265 for video",
+        ));
     };
     let (kind, source) = match section.medium {
         TrackMedium::Audio => (TrackKind::Audio, TrackSource::Microphone),

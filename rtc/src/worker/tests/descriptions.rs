@@ -82,7 +82,7 @@ fn an_answer_repeats_the_bitrates_with_which_a_client_wants_to_send() {
 fn an_offer_with_more_lines_than_the_server_asks_for_is_refused() {
     let mut world = World::new();
     world.command(Command::AddPeer(new_peer("PA_videos", ConnectionMode::Single)));
-    let sdp = offer_of_chromium(0, 160);
+    let sdp = offer_of_chromium(0, 200);
     world.command(PeerCommand::Offer { offer_id: 1, sdp }.for_peer("PA_videos".parse().unwrap()));
     assert_eq!(world.failures("PA_videos"), [FailureReason::Negotiation]);
 }

@@ -18,11 +18,13 @@ mod padding;
 mod reconnect;
 mod recorders;
 mod reports;
+mod scalable;
 mod sections;
 mod source;
 mod strangers;
 #[path = "../../../tests/support/connection.rs"]
 mod support;
+mod temporal;
 #[path = "../../../tests/support/world.rs"]
 mod world;
 

@@ -11,7 +11,7 @@ use crate::recorder::{PacketSink, RecordedPacket};
 
 /// A queue that can be full.
 #[derive(Default)]
-struct Queue(Mutex<(Vec<RecordedPacket>, bool)>);
+pub struct Queue(Mutex<(Vec<RecordedPacket>, bool)>);
 
 impl PacketSink for Queue {
     fn try_send(&self, packet: RecordedPacket) -> bool {
@@ -24,7 +24,7 @@ impl PacketSink for Queue {
 }
 
 impl Queue {
-    fn take(&self) -> Vec<RecordedPacket> {
+    pub fn take(&self) -> Vec<RecordedPacket> {
         std::mem::take(&mut self.0.lock().unwrap().0)
     }
 
@@ -33,7 +33,7 @@ impl Queue {
     }
 }
 
-fn recorder(sink: &Arc<Queue>) -> NewRecorder {
+pub fn recorder(sink: &Arc<Queue>) -> NewRecorder {
     let sink: Arc<dyn PacketSink> = Arc::<Queue>::clone(sink);
     NewRecorder { egress: "EG_1".parse().unwrap(), settings: TrackSettings::default(), sink }
 }

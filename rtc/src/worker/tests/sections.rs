@@ -104,7 +104,7 @@ fn a_track_that_is_offered_only_with_codecs_that_are_not_forwarded_is_refused_on
         let (mut world, alice, _) = alice_and_bob(ConnectionMode::Single);
         let section = NewSection { kind: MediaKind::Video, cid: "camera", rids: &[] };
         let (sdp, _) = world.clients[alice].publisher.offer(Some(section), [0, 0], false);
-        let sdp = sdp.replace("VP8/90000", "VP9/90000").replace("H264/90000", "AV1/90000");
+        let sdp = sdp.replace("VP8/90000", "H263/90000").replace("H264/90000", "H266/90000");
         let peer: ParticipantSid = "PA_alice".parse().unwrap();
         let announcement =
             PeerCommand::PublishTrack(new_track("TR_camera", "camera", MediaKind::Video)).for_peer(peer.clone());

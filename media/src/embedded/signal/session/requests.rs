@@ -16,6 +16,7 @@ use crate::embedded::announcement;
 use crate::embedded::client::{PublisherPermission, ReceiverPermission};
 use crate::embedded::local_participant::LocalParticipant;
 use crate::embedded::machine::media_tracks::AnnounceError;
+use crate::embedded::publish::allowed_codecs;
 use crate::embedded::signal::messages;
 
 /// How long a track that a client wants may take to be published.
@@ -87,7 +88,8 @@ impl Session {
 
     /// Admits a track, and answers with its sid or the reason why not.
     pub(super) fn announce(&mut self, context: &mut Context<'_>, request: &proto::AddTrackRequest) {
-        let admitted = if self.insists_on_codec && announcement::names_other_codecs(request) {
+        let codecs = context.machine.present(&self.sid).map(|own| allowed_codecs(&own.grants)).unwrap_or_default();
+        let admitted = if self.insists_on_codec && announcement::names_other_codecs(request, &codecs) {
             Err(AnnounceError::UnsupportedType)
         } else {
             context.machine.announce_track(&self.sid, request)

@@ -19,7 +19,7 @@ fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
     assert_eq!((other.sid.as_str(), other.tracks[0].sid.as_str()), (simulated.as_str(), track.as_str()));
     assert_eq!((join.ping_interval, join.ping_timeout, join.subscriber_primary), (5, 15, false));
     let mimes: Vec<_> = join.enabled_publish_codecs.iter().map(|codec| codec.mime.as_str()).collect();
-    assert_eq!(mimes, ["video/VP8", "video/H264", "audio/opus"]);
+    assert_eq!(mimes, ["video/VP8", "video/H264", "video/VP9", "video/AV1", "video/H265", "audio/opus"]);
     assert_eq!(world.signer.verify(token, START).unwrap().role(), Some("host".parse().unwrap()));
     assert!(matches!(world.commands[0], Command::AddPeer(_)));
     assert!(!world.is_subscribed(&sid, &track), "a participant of the sandbox sends no packets");

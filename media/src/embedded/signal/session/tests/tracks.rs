@@ -1,5 +1,8 @@
 //! Tracks: who may publish and receive them.
 
+use conclave_model::role::PublishCodec;
+use conclave_rtc::PeerCommand;
+
 use super::*;
 
 #[test]
@@ -29,13 +32,13 @@ fn a_track_is_admitted_by_the_grants_and_a_client_is_told_why_not() {
 #[test]
 fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insists_on_them() {
     let mut world = World::new();
-    let codec = proto::SimulcastCodec { codec: "vp9".to_owned(), ..Default::default() };
-    let vp9 = proto::AddTrackRequest { simulcast_codecs: vec![codec], ..camera() };
+    let codec = proto::SimulcastCodec { codec: "theora".to_owned(), ..Default::default() };
+    let other = proto::AddTrackRequest { simulcast_codecs: vec![codec], ..camera() };
     for (identity, insists_on_codec) in [("alice", true), ("bob", false)] {
         let parameters = JoinParameters { insists_on_codec, ..parameters(ConnectionMode::Single) };
         let sid = world.join_with(claims(identity, None), &parameters);
         world.take_all();
-        world.request(&sid, Request::AddTrack(vp9.clone()));
+        world.request(&sid, Request::AddTrack(other.clone()));
         let reason = world.take(&sid).into_iter().find_map(|message| match message {
             Response::RequestResponse(refused) => Some(refused.reason()),
             _ => None,
@@ -43,6 +46,29 @@ fn a_video_with_codecs_that_are_not_forwarded_is_refused_to_a_client_that_insist
         let expected = insists_on_codec.then_some(proto::request_response::Reason::UnsupportedType);
         assert_eq!(reason, expected, "{identity}");
     }
+}
+
+#[test]
+fn a_role_with_a_list_of_codecs_publishes_with_these_and_no_others() {
+    let mut world = World::new();
+    let grants = Grants { video_codecs: Some(vec![PublishCodec::Av1]), ..Grants::default() };
+    let alice = world.join_with(Claims { grants, ..claims("alice", None) }, &parameters(ConnectionMode::Single));
+    let messages = world.take(&alice);
+    let Some(Response::Join(join)) = messages.first() else { panic!("{messages:?}") };
+    let mimes: Vec<_> = join.enabled_publish_codecs.iter().map(|codec| codec.mime.as_str()).collect();
+    assert_eq!(mimes, ["video/AV1", "audio/opus"]);
+    world.connect(&alice);
+    let track = world.publish(&alice);
+    let announced = world.commands.iter().find_map(|command| match command {
+        Command::Peer { command: PeerCommand::PublishTrack(track), .. } => Some(track.allowed_codecs.clone()),
+        _ => None,
+    });
+    assert_eq!(announced, Some(vec![Codec::Av1, Codec::Opus]), "the offer decides, of these");
+    world.take_all();
+    let none = Grants { video_codecs: Some(Vec::new()), ..Grants::default() };
+    world.set_role("alice", "viewer", none);
+    assert_eq!(world.machine.codec_of(&track), None);
+    assert_eq!(world.event_names()[0], "unpublished", "a role without codecs ends it");
 }
 
 #[test]

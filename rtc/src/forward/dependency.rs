@@ -1,0 +1,151 @@
+//! The dependency descriptor of AV1's RTP payload format, a header extension that says to which layer a frame belongs and what it
+//! refers to (appendix A of that format).
+
+mod bits;
+mod structure;
+
+use std::sync::Arc;
+
+use bits::Bits;
+use structure::{Indication, Structure};
+
+use super::layers::FrameLayer;
+
+/// The most bytes of a descriptor that are passed on: as many as two bytes in front of it can say.
+pub const MAX_DESCRIPTOR: usize = 255;
+
+/// The bytes of a descriptor, as they came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DependencyDescriptor(pub Arc<[u8]>);
+
+/// Reads the descriptors of a stream. Some say what those that follow refer to.
+#[derive(Debug, Default)]
+pub struct DependencyReader {
+    structure: Option<Box<Structure>>,
+}
+
+/// What a descriptor says that is needed to forward its packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dependencies {
+    /// The layer of the frame, and the packet's place in that.
+    pub layer: FrameLayer,
+    /// Whether it describes the layers of the stream, as the first packet of a key picture does.
+    pub has_structure: bool,
+}
+
+impl DependencyReader {
+    /// Reads a descriptor; `None` if it is malformed, or if no structure has come that it refers to.
+    pub fn read(&mut self, descriptor: &[u8]) -> Option<Dependencies> {
+        let mut bits = Bits::new(descriptor);
+        let (starts_frame, ends_frame) = (bits.flag()?, bits.flag()?);
+        let (template, _frame_number) = (bits.number(6)?, bits.number(16)?);
+        let is_extended = descriptor.len() > 3;
+        let [has_structure, has_active, has_indications] =
+            if is_extended { [bits.flag()?, bits.flag()?, bits.flag()?] } else { [false; 3] };
+        if is_extended {
+            // References and chains that are not those of the template.
+            bits.skip(2)?;
+        }
+        if has_structure {
+            self.structure = Some(Box::new(Structure::read(&mut bits)?));
+        }
+        let structure = self.structure.as_ref()?;
+        if has_active {
+            bits.skip(structure.targets())?;
+        }
+        let template = structure.template(template)?;
+        let own = if has_indications { Some(structure.read_indications(&mut bits)?) } else { None };
+        let best = structure.best_target(template.spatial)?;
+        let indication = own.as_ref().unwrap_or(&template.indications).get(best)?;
+        let switches_up = *indication == Indication::Switch;
+        let (spatial, temporal) = (template.spatial, template.temporal);
+        Some(Dependencies {
+            layer: FrameLayer { spatial, temporal, switches_up, syncs: false, starts_frame, ends_frame },
+            has_structure,
+        })
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use proptest::prelude::*;
+
+    use super::bits::BitWriter;
+    use super::structure::tests::{Written, written};
+    use super::*;
+
+    /// The descriptor of a packet of a stream with these layers, of which the frame has the one with an index; with the structure or
+    /// without. `place` says whether the packet is the first one and the last one of its frame.
+    pub fn descriptor_of(layers: &[(u8, u8)], index: usize, place: [bool; 2], has_structure: bool) -> Vec<u8> {
+        let mut bytes = descriptor(&Written::of_layers(layers, 5), index, has_structure, None);
+        bytes[0] = (bytes[0] & 0x3f) | u8::from(place[0]) << 7 | u8::from(place[1]) << 6;
+        bytes
+    }
+
+    /// Writes the descriptor of a frame: of a template, with the structure or without.
+    fn descriptor(written: &Written, template: usize, has_structure: bool, own: Option<&[u64]>) -> Vec<u8> {
+        let mut bits = BitWriter::default();
+        bits.write(1, 1);
+        bits.write(1, 0);
+        bits.write(6, (written.offset + template as u64) % 64);
+        bits.write(16, 0xbeef);
+        if has_structure || own.is_some() {
+            for flag in [has_structure, false, own.is_some(), false, false] {
+                bits.write(1, flag.into());
+            }
+        }
+        if has_structure {
+            written.write(&mut bits);
+        }
+        own.into_iter().flatten().for_each(|indication| bits.write(2, *indication));
+        bits.bytes()
+    }
+
+    #[test]
+    fn a_descriptor_of_chromium_is_read() {
+        // L1T2: two targets, two layers, no sizes.
+        let mut reader = DependencyReader::default();
+        assert_eq!(reader.read(&[0x80, 0, 1]), None, "nothing says what it refers to");
+        let written = Written::of_layers(&[(0, 0), (0, 1)], 5);
+        let key = reader.read(&descriptor(&written, 0, true, None)).unwrap();
+        assert!(key.has_structure && key.layer.starts_frame && !key.layer.ends_frame && key.layer.switches_up);
+        let second = reader.read(&descriptor(&written, 1, false, None)).unwrap();
+        assert_eq!((second.layer.temporal, second.has_structure), (1, false));
+        assert_eq!(reader.read(&descriptor(&written, 7, false, None)), None, "no such template");
+    }
+
+    proptest! {
+        #[test]
+        fn the_layer_of_a_frame_is_that_of_its_template(written in written(), at in any::<prop::sample::Index>()) {
+            let mut reader = DependencyReader::default();
+            let template = at.index(written.templates.len());
+            let (spatial, temporal) = written.templates[template].layer;
+            for has_structure in [true, false] {
+                let read = reader.read(&descriptor(&written, template, has_structure, None));
+                let read = read.expect("a whole descriptor");
+                prop_assert_eq!((read.layer.spatial, read.layer.temporal), (spatial, temporal));
+                prop_assert_eq!(read.layer.switches_up, written.switches_up(template, None));
+                prop_assert_eq!(read.has_structure, has_structure);
+            }
+            let own: Vec<_> = (0..written.targets).map(|target| (target as u64 * 7) % 4).collect();
+            let read = reader.read(&descriptor(&written, template, false, Some(&own))).expect("a whole descriptor");
+            prop_assert_eq!(read.layer.switches_up, written.switches_up(template, Some(&own)));
+        }
+
+        #[test]
+        fn any_bytes_are_read(descriptors in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 1..8)) {
+            let mut reader = DependencyReader::default();
+            for descriptor in descriptors {
+                reader.read(&descriptor);
+            }
+        }
+
+        #[test]
+        fn a_descriptor_that_ends_too_early_is_not_read(written in written()) {
+            let whole = descriptor(&written, 0, true, None);
+            for length in 0..whole.len() {
+                prop_assert_eq!(DependencyReader::default().read(&whole[..length]), None, "{} bytes", length);
+            }
+        }
+    }
+}

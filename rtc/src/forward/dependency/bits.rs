@@ -1,0 +1,96 @@
+//! Numbers of some bits, the highest bit first.
+
+/// Reads numbers.
+pub struct Bits<'a> {
+    bytes: &'a [u8],
+    /// The bits that were read.
+    position: usize,
+}
+
+impl<'a> Bits<'a> {
+    /// Starts at the first bit.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: 0 }
+    }
+
+    /// Reads a bit.
+    pub fn flag(&mut self) -> Option<bool> {
+        let byte = self.bytes.get(self.position / 8)?;
+        let bit = byte >> (7 - self.position % 8) & 1;
+        self.position += 1;
+        Some(bit == 1)
+    }
+
+    /// Reads a number of at most 32 bits.
+    pub fn number(&mut self, bits: u32) -> Option<u32> {
+        (0..bits).try_fold(0, |number, _| Some(number << 1 | u32::from(self.flag()?)))
+    }
+
+    /// Reads a number below `values`, of which the lower ones may take a bit less.
+    pub fn number_below(&mut self, values: u32) -> Option<u32> {
+        let bits = values.checked_ilog2()? + 1;
+        let shorter = (1 << bits) - values;
+        let number = self.number(bits - 1)?;
+        if number < shorter {
+            return Some(number);
+        }
+        Some((number << 1 | u32::from(self.flag()?)) - shorter)
+    }
+
+    /// Skips some bits that must be there.
+    pub fn skip(&mut self, bits: usize) -> Option<()> {
+        let end = self.position.checked_add(bits)?;
+        self.position = end;
+        (end <= self.bytes.len() * 8).then_some(())
+    }
+}
+
+/// Writes numbers.
+#[cfg(test)]
+#[derive(Default)]
+pub struct BitWriter(Vec<bool>);
+
+#[cfg(test)]
+impl BitWriter {
+    pub fn write(&mut self, bits: u32, number: u64) {
+        self.0.extend((0..bits).rev().map(|bit| number >> bit & 1 == 1));
+    }
+
+    pub fn write_below(&mut self, values: u64, number: u64) {
+        let bits = values.ilog2() + 1;
+        let shorter = (1 << bits) - values;
+        if number < shorter { self.write(bits - 1, number) } else { self.write(bits, number + shorter) }
+    }
+
+    pub fn bytes(self) -> Vec<u8> {
+        let byte = |bits: &[bool]| (0..8).fold(0, |byte, at| byte << 1 | u8::from(bits.get(at) == Some(&true)));
+        self.0.chunks(8).map(byte).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_as_they_were_written(
+            numbers in prop::collection::vec((1..33_u32, any::<u32>(), 1..40_u32, any::<u32>()), 0..20),
+        ) {
+            let mut writer = BitWriter::default();
+            for (bits, number, values, below) in &numbers {
+                writer.write(*bits, (u64::from(*number)) & ((1 << bits) - 1));
+                writer.write_below((*values).into(), (below % values).into());
+            }
+            let bytes = writer.bytes();
+            let mut bits = Bits::new(&bytes);
+            for (size, number, values, below) in numbers {
+                prop_assert_eq!(bits.number(size), Some(u32::try_from(u64::from(number) & ((1 << size) - 1)).unwrap()));
+                prop_assert_eq!(bits.number_below(values), Some(below % values));
+            }
+            prop_assert_eq!(bits.number(8), None, "less than a byte is left");
+        }
+    }
+}

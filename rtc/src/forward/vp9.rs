@@ -1,0 +1,239 @@
+//! The payload descriptor of VP9 (RFC 9628, section 4.2).
+
+use super::layers::FrameLayer;
+
+/// The payload descriptor of a packet of VP9.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vp9Descriptor {
+    /// The number of the picture in 7 or 15 bits.
+    pub picture_id: Option<u16>,
+    /// Whether the frame refers to earlier pictures.
+    pub is_predicted: bool,
+    /// The layer of the frame, and the packet's place in that.
+    pub layer: FrameLayer,
+    /// Its bytes.
+    pub length: usize,
+}
+
+const PICTURE_ID: u8 = 0x80;
+const PREDICTED: u8 = 0x40;
+const LAYERS: u8 = 0x20;
+const FLEXIBLE: u8 = 0x10;
+const START: u8 = 0x08;
+const END: u8 = 0x04;
+const STRUCTURE: u8 = 0x02;
+
+/// The most pictures that a frame refers to.
+const REFERENCES: usize = 3;
+
+impl Vp9Descriptor {
+    /// Reads the descriptor at the beginning of a payload; `None` if it is malformed, or if nothing is behind it.
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        let mut bytes = Bytes(payload);
+        let flags = bytes.next()?;
+        let has = |flag: u8| flags & flag != 0;
+        let picture_id = if has(PICTURE_ID) { Some(bytes.picture_id()?) } else { None };
+        let (mut spatial, mut temporal, mut switches_up) = (0, 0, false);
+        if has(LAYERS) {
+            let indices = bytes.next()?;
+            (temporal, switches_up, spatial) = (indices >> 5, indices & 0x10 != 0, (indices >> 1) & 0x07);
+            if !has(FLEXIBLE) {
+                // TL0PICIDX
+                bytes.next()?;
+            }
+        }
+        if has(FLEXIBLE) && has(PREDICTED) {
+            bytes.skip_references()?;
+        }
+        if has(STRUCTURE) {
+            bytes.skip_structure()?;
+        }
+        let (starts_frame, ends_frame) = (has(START), has(END));
+        let layer = FrameLayer { spatial, temporal, switches_up, syncs: false, starts_frame, ends_frame };
+        let length = payload.len() - bytes.0.len();
+        (length < payload.len()).then_some(Self { picture_id, is_predicted: has(PREDICTED), layer, length })
+    }
+
+    /// Returns whether the packet is the first one of a key picture, with all its layers.
+    pub fn starts_key_picture(&self) -> bool {
+        self.layer.starts_frame && !self.is_predicted && self.layer.spatial == 0
+    }
+}
+
+/// What is left of a payload.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.0 = self.0.get(bytes..)?;
+        Some(())
+    }
+
+    fn picture_id(&mut self) -> Option<u16> {
+        let first = self.next()?;
+        let is_long = first & 0x80 != 0;
+        let low = if is_long { self.next()? } else { 0 };
+        let high = first & 0x7f;
+        Some(if is_long { u16::from_be_bytes([high, low]) } else { high.into() })
+    }
+
+    fn skip_references(&mut self) -> Option<()> {
+        for _ in 0..REFERENCES {
+            let has_more = self.next()? & 1 != 0;
+            if !has_more {
+                return Some(());
+            }
+        }
+        // The last one says that another one follows, which cannot be.
+        None
+    }
+
+    /// The sizes of the layers, and which pictures of a group refer to which.
+    fn skip_structure(&mut self) -> Option<()> {
+        let flags = self.next()?;
+        let layers = usize::from(flags >> 5) + 1;
+        if flags & 0x10 != 0 {
+            self.skip(layers * 4)?;
+        }
+        if flags & 0x08 != 0 {
+            for _ in 0..self.next()? {
+                let references = (self.next()? >> 2) & 0x03;
+                self.skip(references.into())?;
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A descriptor as an encoder makes it.
+    #[derive(Debug, Clone)]
+    struct Written {
+        picture_id: Option<(u16, bool)>,
+        is_predicted: bool,
+        is_flexible: bool,
+        has_layers: bool,
+        layer: FrameLayer,
+        references: Vec<u8>,
+        /// The number of layers, whether their sizes follow, and the references of the pictures of a group.
+        structure: Option<(u8, bool, Vec<u8>)>,
+    }
+
+    impl Written {
+        fn bytes(&self) -> Vec<u8> {
+            let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+            let mut bytes = vec![
+                flag(self.picture_id.is_some(), PICTURE_ID)
+                    | flag(self.is_predicted, PREDICTED)
+                    | flag(self.has_layers, LAYERS)
+                    | flag(self.is_flexible, FLEXIBLE)
+                    | flag(self.layer.starts_frame, START)
+                    | flag(self.layer.ends_frame, END)
+                    | flag(self.structure.is_some(), STRUCTURE),
+            ];
+            match self.picture_id {
+                Some((id, true)) => bytes.extend((id | 0x8000).to_be_bytes()),
+                Some((id, false)) => bytes.push(id.to_le_bytes()[0]),
+                None => {}
+            }
+            if self.has_layers {
+                bytes.push(self.layer.temporal << 5 | flag(self.layer.switches_up, 0x10) | self.layer.spatial << 1);
+                if !self.is_flexible {
+                    bytes.push(0xab);
+                }
+            }
+            if self.is_flexible && self.is_predicted {
+                let last = self.references.len() - 1;
+                let references = self.references.iter().enumerate();
+                bytes.extend(references.map(|(index, reference)| reference << 1 | u8::from(index < last)));
+            }
+            if let Some((layers, has_sizes, pictures)) = &self.structure {
+                bytes.push((layers - 1) << 5 | flag(*has_sizes, 0x10) | flag(!pictures.is_empty(), 0x08));
+                bytes.extend(if *has_sizes { vec![7; usize::from(*layers) * 4] } else { Vec::new() });
+                if !pictures.is_empty() {
+                    bytes.push(u8::try_from(pictures.len()).unwrap());
+                    for references in pictures {
+                        bytes.push(references << 2);
+                        bytes.extend(vec![1; usize::from(*references)]);
+                    }
+                }
+            }
+            bytes
+        }
+    }
+
+    fn written() -> impl Strategy<Value = Written> {
+        let id = prop_oneof![(0..0x80_u16, Just(false)), (0..0x8000_u16, Just(true))];
+        let layer = (0..8_u8, 0..8_u8, any::<[bool; 3]>()).prop_map(
+            |(spatial, temporal, [switches_up, starts_frame, ends_frame])| FrameLayer {
+                spatial,
+                temporal,
+                switches_up,
+                syncs: false,
+                starts_frame,
+                ends_frame,
+            },
+        );
+        let structure = (1..9_u8, any::<bool>(), prop::collection::vec(0..4_u8, 0..9));
+        let references = prop::collection::vec(0..0x80_u8, 1..=REFERENCES);
+        (prop::option::of(id), any::<[bool; 3]>(), layer, references, prop::option::of(structure)).prop_map(
+            |(picture_id, [is_predicted, is_flexible, has_layers], layer, references, structure)| Written {
+                picture_id,
+                is_predicted,
+                is_flexible,
+                has_layers,
+                layer,
+                references,
+                structure,
+            },
+        )
+    }
+
+    #[test]
+    fn the_first_packet_of_a_key_picture_is_recognised() {
+        // The first one of Chromium's, with the sizes of three layers.
+        let first = [0xaa, 0x80, 0x01, 0x00, 0x00, 0x50, 0, 160, 0, 90, 1, 64, 0, 180, 2, 128, 1, 104];
+        let starts = |payload: &[u8]| Vp9Descriptor::parse(payload).is_some_and(|read| read.starts_key_picture());
+        assert!(!starts(&first), "nothing is behind the descriptor");
+        assert!(starts(&[&first[..], &[1]].concat()) && starts(&[0x08, 1]) && starts(&[0x28, 0x00, 0, 1]));
+        for other in [&[][..], &[0x08], &[0x00, 1], &[0x48, 1], &[0x28, 0x02, 0, 1]] {
+            assert!(!starts(other), "{other:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_descriptor_is_read_as_it_was_written_and_not_without_all_its_bytes(written in written(), data in 1..4_usize) {
+            let bytes = written.bytes();
+            let read = Vp9Descriptor::parse(&[bytes.clone(), vec![0x55; data]].concat());
+            let none = FrameLayer { spatial: 0, temporal: 0, switches_up: false, ..written.layer };
+            let expected = Vp9Descriptor {
+                picture_id: written.picture_id.map(|(id, _)| id),
+                is_predicted: written.is_predicted,
+                layer: if written.has_layers { written.layer } else { none },
+                length: bytes.len(),
+            };
+            prop_assert_eq!(read, Some(expected));
+            for length in 0..=bytes.len() {
+                prop_assert_eq!(Vp9Descriptor::parse(&bytes[..length]), None, "{} bytes", length);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let read = Vp9Descriptor::parse(&bytes);
+            prop_assert!(read.is_none_or(|read| read.length < bytes.len()));
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Layers in one stream: which of them a receiver gets, and the change from one to another.
+
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::MODES;
+use super::recorders::{Queue, recorder};
+use super::support::{Abilities, RawDescriptor, Received};
+use super::world::{Publication, World};
+use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
+use crate::event::PeerEvent;
+use crate::forward::descriptor_of;
+use crate::track::{LayerInfo, Quality};
+
+/// The layers of a stream with three spatial and two temporal ones.
+const LAYERS: [(u8, u8); 6] = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
+
+/// What both codecs are tested with.
+const CODECS: [Codec; 2] = [Codec::Vp9, Codec::Av1];
+
+/// Larger layers have larger frames, of two packets each.
+const BYTES: [usize; 3] = [150, 450, 575];
+
+/// A publisher of a stream with layers and a receiver of it.
+struct Call {
+    world: World,
+    alice: usize,
+    bob: usize,
+    camera: Publication,
+    pictures: u16,
+}
+
+impl Call {
+    fn new(mode: ConnectionMode, codec: Codec) -> Self {
+        let mut world = World::new();
+        world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let layer = |(quality, width)| LayerInfo { quality, width, height: width / 2, bitrate: 0 };
+        world.layers = Quality::ALL.into_iter().zip([320, 640, 1280]).map(layer).collect();
+        let camera = world.publish(alice, "TR_camera", codec, &[]);
+        world.subscribe(bob, &camera);
+        Self { world, alice, bob, camera, pictures: 0 }
+    }
+
+    /// Sends pictures of so many spatial layers, 40 ms apart, with key pictures where they are requested.
+    fn stream(&mut self, pictures: usize, layers: u8) {
+        for _ in 0..pictures {
+            let requests = std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            self.send_picture(layers, !requests.is_empty());
+            self.world.run(Duration::from_millis(40));
+        }
+    }
+
+    fn send_picture(&mut self, layers: u8, is_key: bool) {
+        self.pictures += 1;
+        self.camera.timestamp += 3600;
+        let temporal = if is_key { 0 } else { u8::from(self.pictures % 2 == 1) };
+        for spatial in 0..layers {
+            for is_first in [true, false] {
+                let (payload, descriptor) = match self.camera.codec {
+                    Codec::Vp9 => (self.vp9((spatial, temporal), is_first, is_key), None),
+                    _ => self.av1((spatial, temporal), is_first, is_key),
+                };
+                let is_last = spatial + 1 == layers && !is_first;
+                self.world.send_part(&mut self.camera, &payload, (is_last, descriptor));
+            }
+        }
+    }
+
+    /// A packet of VP9 in flexible mode. Behind its descriptor are its layers.
+    fn vp9(&self, (spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> Vec<u8> {
+        let [high, low] = (self.pictures | 0x8000).to_be_bytes();
+        let place = if is_first { 0x08 } else { 0x04 };
+        let mut payload = vec![0xb0 | place | if is_key { 0 } else { 0x40 }, high, low];
+        payload.push(temporal << 5 | if temporal == 0 { 0x10 } else { 0 } | spatial << 1);
+        payload.extend((!is_key).then_some(2));
+        payload.extend([spatial, temporal]);
+        payload.resize(BYTES[usize::from(spatial)], 0);
+        payload
+    }
+
+    /// A packet of AV1 with its dependency descriptor. Behind the first byte are its layers.
+    fn av1(&self, (spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> (Vec<u8>, Option<RawDescriptor>) {
+        let begins = is_key && is_first && spatial == 0;
+        let mut payload = vec![if begins { 0x18 } else { 0x10 }, spatial, temporal];
+        payload.resize(BYTES[usize::from(spatial)], 0);
+        let layer = usize::from(spatial) * 2 + usize::from(temporal);
+        let descriptor = descriptor_of(&LAYERS, layer, [is_first, !is_first], begins);
+        (payload, Some(RawDescriptor(descriptor)))
+    }
+
+    fn set(&mut self, settings: TrackSettings) {
+        let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
+        self.world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
+    }
+
+    /// What has arrived since the last call.
+    fn take_received(&mut self) -> Vec<Received> {
+        std::mem::take(&mut self.world.receiver(self.bob).received)
+    }
+}
+
+/// The spatial layer of a packet that arrived.
+fn spatial(packet: &Received) -> u8 {
+    match packet.descriptor {
+        Some(_) => packet.payload[1],
+        None => packet.payload[if packet.payload[0] & 0x40 != 0 { 5 } else { 4 }],
+    }
+}
+
+/// The pictures that arrived: the number of their packets, and their best layers.
+fn pictures(received: &[Received]) -> Vec<(usize, u8)> {
+    let pictures = received.chunk_by(|before, after| before.timestamp == after.timestamp);
+    pictures.map(|packets| (packets.len(), packets.iter().map(spatial).max().unwrap())).collect()
+}
+
+fn quality(quality: Quality) -> TrackSettings {
+    TrackSettings { quality, ..TrackSettings::default() }
+}
+
+#[test]
+fn a_receiver_gets_the_layers_up_to_the_one_that_it_asks_for() {
+    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+        let mut call = Call::new(mode, codec);
+        call.stream(30, 3);
+        assert_eq!(pictures(&call.take_received()).last(), Some(&(6, 2)), "{mode:?} {codec}: all without a request");
+        for (settings, layer) in [
+            (quality(Quality::Low), 0),
+            (quality(Quality::High), 2),
+            (TrackSettings { width: 500, height: 250, ..TrackSettings::default() }, 1),
+        ] {
+            call.set(settings);
+            call.stream(40, 3);
+            let received = pictures(&call.take_received());
+            let expected = (usize::from(layer) * 2 + 2, layer);
+            assert_eq!(received.last(), Some(&expected), "{mode:?} {codec}: {settings:?}");
+        }
+    }
+}
+
+#[test]
+fn twenty_switches_make_one_stream_without_gaps_whose_pictures_end_with_their_last_packet() {
+    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+        let mut call = Call::new(mode, codec);
+        for switch in 0..20 {
+            call.set(quality(Quality::ALL[switch % 3]));
+            call.stream(30, 3);
+        }
+        let received = call.take_received();
+        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
+        assert!(received.iter().all(|packet| packet.descriptor.is_some() == (codec == Codec::Av1)));
+        let mut switches = 0;
+        let all: Vec<_> = received.chunk_by(|before, after| before.timestamp == after.timestamp).collect();
+        for (picture, before) in all.iter().zip(std::iter::once(&all[0]).chain(&all)) {
+            let (last, others) = picture.split_last().unwrap();
+            assert!(last.is_last && others.iter().all(|packet| !packet.is_last), "{mode:?} {codec}");
+            assert!(picture.iter().map(spatial).is_sorted());
+            switches += usize::from(picture.len() != before.len());
+        }
+        assert!(switches >= 19, "{mode:?} {codec}: {switches}");
+    }
+}
+
+#[test]
+fn fewer_layers_need_no_key_picture_and_more_need_one() {
+    for codec in CODECS {
+        let mut call = Call::new(ConnectionMode::Single, codec);
+        call.stream(30, 3);
+        call.set(quality(Quality::Low));
+        call.take_received();
+        call.stream(30, 3);
+        assert_eq!(pictures(&call.take_received()), [(2, 0); 30], "{codec}: from the next picture on");
+        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "{codec}");
+        call.set(quality(Quality::High));
+        call.send_picture(3, false);
+        assert_eq!(pictures(&call.take_received()), [(2, 0)], "{codec}");
+        call.send_picture(3, true);
+        call.send_picture(3, false);
+        assert_eq!(pictures(&call.take_received()), [(6, 2); 2], "{codec}");
+    }
+}
+
+#[test]
+fn a_layer_that_stops_is_not_missed_and_the_limit_of_the_role_holds() {
+    for codec in CODECS {
+        let mut call = Call::new(ConnectionMode::Dual, codec);
+        call.stream(50, 3);
+        call.stream(50, 2);
+        let received = call.take_received();
+        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{codec}");
+        assert_eq!(pictures(&received).last(), Some(&(4, 1)), "{codec}");
+        call.stream(50, 3);
+        assert_eq!(pictures(&call.take_received()).last(), Some(&(6, 2)), "{codec}");
+        // 25 pictures a second take 60 kbit/s of the lowest layer, 180 of the next and 230 of the best.
+        let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
+        permissions.subscribe_max_kbps = Some(400);
+        call.world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
+        call.stream(100, 3);
+        assert_eq!(pictures(&call.take_received()).last(), Some(&(4, 1)), "{codec}: the layers below count as well");
+    }
+}
+
+#[test]
+fn a_recorder_gets_one_stream_without_gaps_of_the_layers_that_it_wants() {
+    for codec in CODECS {
+        let mut call = Call::new(ConnectionMode::Single, codec);
+        let queue = std::sync::Arc::new(Queue::default());
+        let mut recorder = recorder(&queue);
+        recorder.settings = quality(Quality::Medium);
+        let (peer, track) = ("PA_alice".parse().unwrap(), "TR_camera".parse().unwrap());
+        call.world.command(PeerCommand::AttachRecorder { track, recorder }.for_peer(peer));
+        call.stream(60, 3);
+        let packets = queue.take();
+        let from = packets.iter().rposition(|packet| packet.is_entry_point).unwrap();
+        let packets = &packets[from..];
+        assert!(packets.len() > 40, "{codec}: {}", packets.len());
+        assert!(packets.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{codec}");
+        assert!(packets.chunks(4).all(|picture| picture.last().unwrap().is_marked && !picture[0].is_marked), "{codec}");
+        assert!(packets.iter().all(|packet| packet.layer == 0), "{codec}");
+    }
+}
+
+#[test]
+fn a_receiver_without_the_codec_of_a_track_is_told_so() {
+    for (mode, codec) in
+        MODES.into_iter().flat_map(|mode| [Codec::Vp9, Codec::Av1, Codec::H265].map(|codec| (mode, codec)))
+    {
+        let mut world = World::new();
+        let bob = world.join_connected("PA_bob", mode);
+        world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
+        let (alice, carol) = (world.join_connected("PA_alice", mode), world.join_connected("PA_carol", mode));
+        let mut camera = world.publish(alice, "TR_camera", codec, &[]);
+        let (mut voice, track) = (world.publish(alice, "TR_voice", Codec::Opus, &[]), "TR_camera".parse().unwrap());
+        for receiver in [bob, carol] {
+            world.subscribe(receiver, &camera);
+            world.subscribe(receiver, &voice);
+        }
+        world.run(Duration::from_millis(400));
+        let unsupported = PeerEvent::CodecUnsupported(track);
+        assert_eq!(
+            world.clients[bob].events.iter().filter(|event| **event == unsupported).count(),
+            1,
+            "{mode:?} {codec}"
+        );
+        assert!(!world.clients[carol].events.contains(&unsupported), "{mode:?} {codec}");
+        let key: &[u8] = match codec {
+            Codec::Vp9 => &[0x8c, 1, 7],
+            Codec::Av1 => &[0x18, 7],
+            _ => &[19 << 1, 1, 7],
+        };
+        world.send(&mut camera, None, key);
+        world.send(&mut voice, None, &[7]);
+        assert_eq!(
+            (world.received(bob, &camera).len(), world.received(carol, &camera).len()),
+            (0, 1),
+            "{mode:?} {codec}"
+        );
+        assert_eq!(world.received(bob, &voice).len(), 1, "{mode:?} {codec}: the others of its tracks arrive");
+    }
+}

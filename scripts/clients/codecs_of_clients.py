@@ -1,0 +1,93 @@
+"""Codecs: what each client that has one sends with it, and the layers that others get of that."""
+
+import time
+
+from files import color, path, run, streams
+from stories import DECODED, WATCH, frames, inbound, sent
+from telling import wait_for
+
+# The heights of the spatial layers of a browser's video, by the codecs whose layers are in one stream.
+HEIGHTS = {"LOW": 136, "MEDIUM": 270, "HIGH": 540}
+# How long is recorded, in seconds.
+RECORDED = 6
+# How long the end of a recording may take, in seconds.
+ENDED = 60
+# ffmpeg's own decoder of VP9 returns the pictures of all spatial layers.
+DECODERS = {"vp9": ("-c:v", "libvpx-vp9")}
+
+
+def layers_sent(publisher):
+    return [layer for layer in publisher.call("stats")["outbound"] if layer["kind"] == "video"]
+
+
+def share_of_frames(publisher, receiver, before):
+    """The share of the frames sent since then that a receiver has decoded. The two are not counted in the same moment."""
+    (decoded, sent_before), now = before, (frames(receiver, publisher)[0], sent(publisher))
+    share = (now[0] - decoded) / max(1, now[1] - sent_before)
+    assert share >= DECODED - 2 / (WATCH * 15), f"{receiver.name} decoded {share:.0%} of the frames of {publisher.name}"
+    return share
+
+
+def a_codec_arrives(call, codec):
+    """Others see what a client sends with a codec, and nothing freezes."""
+    publisher, *receivers = call.clients
+    publisher.call("publish", codec=codec, simulcast=True)
+    for receiver in receivers:
+        wait_for(f"video at {receiver.name}", lambda receiver=receiver: frames(receiver, publisher)[0] > 0)
+    # Before it sends all layers, a browser counts the frames of those that it does not send as well.
+    if publisher.kind == "chromium":
+        wait_for("all layers", lambda: all(layer["frameHeight"] == HEIGHTS["HIGH"] for layer in layers_sent(publisher)))
+    time.sleep(2)
+    before = [(frames(receiver, publisher)[0], sent(publisher)) for receiver in receivers]
+    time.sleep(WATCH)
+    shares = [share_of_frames(publisher, *pair) for pair in zip(receivers, before)]
+    track = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
+    kinds = {one["mime_type"].lower() for one in track if one["kind"] == "video"}
+    assert kinds == {f"video/{codec}"}, kinds
+    return f"{min(shares):.0%} of the frames at least"
+
+
+def layers_of_a_codec_change(call, codec):
+    """A receiver gets the spatial layer that it asks for, while another one gets all, and neither misses a frame."""
+    publisher, receiver, other = call.clients
+    publisher.call("publish", codec=codec, simulcast=True)
+    height = lambda: inbound(receiver, publisher)["frameHeight"] or 0
+    wait_for("the best layer", lambda: height() == HEIGHTS["HIGH"])
+    wait_for(f"video at {other.name}", lambda: frames(other, publisher)[0] > 0)
+    time.sleep(WATCH)
+    before = {client: (frames(client, publisher)[0], sent(publisher)) for client in (receiver, other)}
+    frozen, slowest = frames(receiver, publisher)[1], 0
+    for quality in ("LOW", "HIGH", "MEDIUM", "LOW", "MEDIUM", "HIGH") * 2:
+        begun = time.monotonic()
+        receiver.call("quality", identity=publisher.name, quality=quality)
+        wait_for(quality, lambda quality=quality: abs(height() - HEIGHTS[quality]) < 2)
+        slowest = max(slowest, time.monotonic() - begun)
+        time.sleep(1)
+    shares = [share_of_frames(publisher, client, before[client]) for client in (receiver, other)]
+    freezes = frames(receiver, publisher)[1] - frozen
+    assert freezes == 0, f"{freezes} freezes"
+    return f"12 changes, the slowest after {slowest:.1f} s; {min(shares):.0%} of the frames at least"
+
+
+def a_codec_is_recorded(call, codec):
+    """The recording of a track is that track, and the one of a room shows it."""
+    publisher = call.clients[0]
+    publisher.call("publish", codec=codec, simulcast=True)
+    tracks = lambda: call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
+    track = wait_for("the video", lambda: next((one for one in tracks() if one["kind"] == "video"), None))
+    start = lambda **body: call.conclave.request("POST", f"/v1/rooms/{call.room}/recordings", body)
+    recordings = [start(type="track", track_id=track["sid"]), start(type="room_composite")]
+    time.sleep(RECORDED)
+    for recording in recordings:
+        call.conclave.request("POST", f"/v1/recordings/{recording['egress_id']}/stop")
+    final = ("complete", "failed", "aborted", "limit_reached")
+    look = lambda recording: call.conclave.request("GET", f"/v1/recordings/{recording['egress_id']}")
+    ended = [wait_for("the end of a recording", lambda one=one: (now := look(one))["status"] in final and now, ENDED) for one in recordings]
+    assert {one["status"] for one in ended} == {"complete"}, ended
+    alone, composed = [path(call.conclave, one) for one in ended]
+    codecs, duration = streams(alone)
+    assert codecs == [codec] and duration > RECORDED / 2, (codecs, duration)
+    pictures = run("ffmpeg", "-v", "error", *DECODERS.get(codec, ()), "-i", alone, "-vf", "scale=8:8,format=gray", "-f", "rawvideo", "-")
+    assert len(pictures) // 64 >= duration * 5, f"{len(pictures) // 64} pictures in {duration} s"
+    assert max(color(composed, streams(composed)[1] / 2, 0.5, 0.5)) > 40, "the room is black"
+    return f"{len(pictures) // 64} pictures in {duration} s"
