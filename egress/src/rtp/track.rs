@@ -117,12 +117,8 @@ impl TrackReader {
         // Without its marker, a frame ends where the next one begins.
         let before = self.open.take_if(|open| open.timestamp != packet.timestamp);
         let ended = before.and_then(|open| self.end(open));
-        let open = self.open.get_or_insert_with(|| OpenFrame {
-            timestamp: packet.timestamp,
-            at,
-            is_key: false,
-            is_damaged: false,
-        });
+        let open =
+            self.open.get_or_insert(OpenFrame { timestamp: packet.timestamp, at, is_key: false, is_damaged: false });
         open.is_key |= packet.is_entry_point;
         let fits = self.assembly.bytes() + packet.payload.len() <= MAX_FRAME;
         open.is_damaged |= !fits || !self.assembly.push(&packet.payload);

@@ -131,9 +131,13 @@ impl LayerChoice {
         sent
     }
 
-    /// Returns whether the temporal layer of a packet of a stream of its own is sent.
+    /// Returns whether the temporal layer of a packet of a stream of its own is sent. An encoder can begin to name layers between two
+    /// key frames: until the next one, all are sent.
     fn admit_temporal(&mut self, packet: &MediaPacket) -> bool {
         let Some(layered) = packet.layered() else { return true };
+        if !layered.is_key && self.filter.current().is_none() {
+            return true;
+        }
         let limit = LayerLimit { spatial: u8::MAX, temporal: self.temporal.unwrap_or(u8::MAX) };
         self.filter.admit(&layered, limit).is_some()
     }

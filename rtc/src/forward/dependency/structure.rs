@@ -241,9 +241,8 @@ pub mod tests {
             for (step, _, _) in &steps {
                 layers.push(layer);
                 layer = match step {
-                    0 => layer,
                     1 if layer.1 < 7 => (layer.0, layer.1 + 1),
-                    1 => layer,
+                    0 | 1 => layer,
                     _ => (layer.0 + 1, 0),
                 };
             }

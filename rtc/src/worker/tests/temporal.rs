@@ -91,3 +91,18 @@ fn fewer_pictures_are_sent_where_not_all_fit_and_nothing_is_missing_in_the_strea
         assert!(requests.is_empty(), "{mode:?}: no key frame is needed");
     }
 }
+
+#[test]
+fn an_encoder_may_begin_to_name_layers_between_two_key_frames() {
+    for mode in MODES {
+        let mut call = Call::new(mode);
+        for is_key in [true, false, false] {
+            call.world.send(&mut call.camera, None, &[0x10, u8::from(!is_key), 0, 0, 0, 0, 0]);
+        }
+        call.world.clients[call.alice].publisher.key_frame_requests.clear();
+        call.stream(20);
+        let received = call.take_received();
+        assert_eq!(received.len(), 23, "{mode:?}");
+        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "{mode:?}");
+    }
+}
