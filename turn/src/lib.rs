@@ -25,14 +25,18 @@ mod request;
 mod requests;
 mod response;
 mod server;
-#[cfg(feature = "fuzzing")]
-pub mod session;
-#[cfg(not(feature = "fuzzing"))]
 mod session;
 mod shared;
 mod strangers;
 mod stream;
 mod udp;
+
+/// The state machine of a client, without sockets: for fuzzing.
+#[cfg(feature = "fuzzing")]
+pub mod machine {
+    pub use crate::framing::{InvalidMessage, MessageReader};
+    pub use crate::session::{OpenRelay, Reaction, Session, Transport};
+}
 
 pub use framing::is_turn;
 pub use metrics::{TurnMetrics, TurnRefusal};

@@ -55,6 +55,13 @@ impl TurnServer {
         Arc::clone(&self.0.metrics)
     }
 
+    /// Returns the state machine of a client.
+    #[cfg(feature = "fuzzing")]
+    #[must_use]
+    pub fn session(&self, client: SocketAddr, transport: crate::session::Transport) -> crate::session::Session {
+        crate::session::Session::new(Arc::clone(&self.0), client, transport)
+    }
+
     /// Serves a client that has connected, until the connection ends. Must be called on a runtime.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, client: SocketAddr) {
         StreamClient::new(Arc::clone(&self.0), stream, client).run().await;
