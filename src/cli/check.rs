@@ -20,13 +20,14 @@ use super::store::unregistered_metrics;
 use super::table;
 use crate::backups::{BackupDirectory, old_at};
 use crate::config::{
-    AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind, Plans, RtcConfig,
-    SettingOrigins,
+    AcmeConfig, Config, ConfigError, EgressConfig, LoadedConfig, MediaCredentials, MediaKind, Plans, SettingOrigins,
 };
 use crate::data_dir::{database_path, location};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
-use crate::server::{buffer_problem, client_addresses, connections_problem, dialler, livekit_settings};
+use crate::server::{
+    buffer_problem, client_addresses, connections_problem, dialler, livekit_settings, workers_problem,
+};
 use crate::tls::acme::schedule::Validity;
 use crate::tls::acme::{AcmeHttp, Storage};
 use crate::tls::files::CertificateFiles;
@@ -291,7 +292,7 @@ fn check_encryption(config: &Config, data: &Path) -> Result<Verdict, CliError> {
 /// Checks the media credentials and, for LiveKit, the server. The embedded media plane is part of the process.
 fn check_media(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     match (config.media.kind, MediaCredentials::load(config, data)?) {
-        (MediaKind::Embedded, _) if config.media.rtc.enabled => check_rtc(&config.media.rtc),
+        (MediaKind::Embedded, _) if config.media.rtc.enabled => check_rtc(config),
         (MediaKind::Embedded, _) => Ok(Verdict::Ok("embedded, without WebRTC".into())),
         (MediaKind::Livekit, None) => Err(CliError::failed("media.api_key and media.api_secret are not set")),
         (MediaKind::Livekit, Some(credentials)) => check_livekit(config, data, credentials),
@@ -341,17 +342,20 @@ fn check_egress(config: &EgressConfig) -> Verdict {
 }
 
 /// Says which addresses clients are given, and checks the buffers of sockets.
-fn check_rtc(settings: &RtcConfig) -> Result<Verdict, CliError> {
+fn check_rtc(config: &Config) -> Result<Verdict, CliError> {
+    let settings = &config.media.rtc;
     let addresses: Vec<_> = client_addresses(settings)?.iter().map(ToString::to_string).collect();
-    let relayed = if settings.turn.urls.is_empty() {
-        String::new()
-    } else {
-        format!(", or by {}", settings.turn.urls.join(", "))
-    };
+    let own = config.has_turn_server().then(|| {
+        format!("the TURN server of this one, at the port of {} and UDP {}", config.http.listen, settings.turn.udp_port)
+    });
+    let relays: Vec<_> = own.into_iter().chain(settings.turn.urls.iter().cloned()).collect();
+    let relayed = if relays.is_empty() { String::new() } else { format!(", or by {}", relays.join(", ")) };
     let summary = format!("embedded; clients send media to {}{relayed}", addresses.join(", "));
-    Ok(match buffer_problem() {
-        Some(problem) => Verdict::Warning(format!("{summary}; {problem}")),
-        None => Verdict::Ok(summary),
+    let problems: Vec<_> = buffer_problem().into_iter().chain(workers_problem(settings)).collect();
+    Ok(if problems.is_empty() {
+        Verdict::Ok(summary)
+    } else {
+        Verdict::Warning(format!("{summary}; {}", problems.join("; ")))
     })
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use conclave_media::ReportInlet;
 use conclave_media::embedded::rtc::{self, BindError};
@@ -78,6 +80,7 @@ fn start_workers(
     settings: &RtcConfig,
 ) -> Result<Vec<Arc<rtc::WorkerMetrics>>, BindError> {
     let mut wanted = rtc_config(settings);
+    workers_problem(settings).iter().for_each(|problem| log::info!("{problem}"));
     let mut started = builder.start_workers(&wanted);
     if matches!(started, Err(BindError::NoAddress)) {
         wanted.addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
@@ -139,6 +142,16 @@ pub(crate) fn buffer_problem() -> Option<String> {
         format!(
             "net.core.rmem_max is {granted} bytes: packets may be lost under load, raise it to {ENOUGH_BUFFER} or more"
         )
+    })
+}
+
+/// Returns why there are fewer media workers than wanted; `None` if there are not.
+pub(crate) fn workers_problem(settings: &RtcConfig) -> Option<String> {
+    let PortRange(ports) = settings.udp_ports.as_ref().filter(|PortRange(ports)| *ports.start() > 0)?;
+    let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
+    let wanted = if settings.workers == 0 { cores() } else { settings.workers };
+    (ports.len() < wanted).then(|| {
+        format!("media.rtc.udp_ports has {} of the ports that {wanted} media workers need, one each", ports.len())
     })
 }
 

@@ -51,7 +51,7 @@ pub(crate) use descriptors::connections_problem;
 pub use dev::DevAccess;
 pub(crate) use egress::dialler;
 use listeners::BoundListeners;
-pub(crate) use media::{buffer_problem, client_addresses};
+pub(crate) use media::{buffer_problem, client_addresses, workers_problem};
 pub(crate) use plane::livekit_settings;
 pub use run::run;
 pub use starting::StartingServer;

@@ -34,6 +34,7 @@ pub(super) fn start(
     let port = serve_udp(&mut relay, builder, config.media.rtc.turn.udp_port)?;
     let urls = urls(reachable, port);
     log::info!(urls = urls.join(", ").as_str(); "clients are given the TURN server of this process");
+    relay.urls.clone_from(&urls);
     builder.turn.push(TurnServers { urls, secret: secret.clone(), ttl: config.media.rtc.turn.ttl });
     builder.own_turn = Some(relay);
     Ok(())

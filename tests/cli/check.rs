@@ -112,6 +112,30 @@ fn check_warns_of_limits_that_do_not_fit() {
 }
 
 #[test]
+fn check_names_the_turn_server_and_warns_of_fewer_ports_than_media_workers() {
+    let mut deployment = Deployment::new();
+    let media = |deployment: &Deployment| {
+        let result = deployment.run(&["check"]);
+        assert_eq!(result.code, 0, "{}", result.stderr);
+        result.stdout.lines().find(|line| line.contains(" media ")).unwrap().to_owned()
+    };
+    let loopback = ("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1");
+    deployment.environment = vec![loopback];
+    assert!(!media(&deployment).contains("TURN"));
+    deployment.environment = vec![
+        loopback,
+        ("CONCLAVE_MEDIA__RTC__TURN__SERVER", "on"),
+        ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "7882"),
+        ("CONCLAVE_MEDIA__RTC__WORKERS", "2"),
+    ];
+    let line = media(&deployment);
+    assert!(line.contains("TURN server of this one, at the port of 127.0.0.1:8080 and UDP 3478"), "{line}");
+    assert!(line.starts_with("WARN") && line.contains("media.rtc.udp_ports has 1 of the ports"), "{line}");
+    deployment.environment.push(("CONCLAVE_MEDIA__RTC__UDP_PORTS", "7882-7883"));
+    assert!(!media(&deployment).contains("udp_ports"));
+}
+
+#[test]
 fn check_warns_of_secrets_in_settings_that_other_users_can_read() {
     let deployment = Deployment::new();
     let file = deployment.dir.path().join("conclave.toml");

@@ -99,6 +99,11 @@ impl EmbeddedPlane {
         self.0.own_turn.as_ref().map(|turn| turn.server.clone())
     }
 
+    /// Returns the urls of the TURN server in this process; none without one.
+    pub fn own_turn_urls(&self) -> Vec<String> {
+        self.0.own_turn.iter().flat_map(|turn| turn.urls.clone()).collect()
+    }
+
     /// The state that clones share.
     pub(super) fn inner(&self) -> &Arc<Inner> {
         &self.0

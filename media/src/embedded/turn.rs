@@ -37,6 +37,8 @@ pub struct TurnCredentials {
 pub struct OwnTurn {
     /// The server.
     pub server: TurnServer,
+    /// The urls that clients are given.
+    pub urls: Vec<String>,
     udp: Option<UdpRelay>,
 }
 
@@ -61,7 +63,11 @@ impl OwnTurn {
     pub(super) fn new(secret: Secret, workers: &Workers, clock: Clock) -> Self {
         let port = |UdpAddress { bound, advertised }| MediaPort { bound, advertised };
         let ports: Vec<_> = workers.udp_addresses().into_iter().map(port).collect();
-        Self { server: TurnServer::new(TurnSettings { secret, ports: &ports, clock, patience: PATIENCE }), udp: None }
+        Self {
+            server: TurnServer::new(TurnSettings { secret, ports: &ports, clock, patience: PATIENCE }),
+            urls: Vec::new(),
+            udp: None,
+        }
     }
 
     /// Serves clients by UDP at this port of the addresses that the media workers listen on; at a free one for 0. Returns the port.

@@ -1,5 +1,6 @@
 //! The server: its version, its parts, those that share its database, and the effective settings with where each came from.
 
+use conclave_media::embedded::EmbeddedPlane;
 use maud::{Markup, html};
 
 use super::cluster;
@@ -25,6 +26,7 @@ async fn show(visit: Visit) -> Answer {
             ("Records", html! { (state.store.location()) }),
             ("Media plane", html! { (if state.planes.livekit.is_some() { "LiveKit" } else { "embedded" }) }),
             ("Clients connect to", html! { (state.media_url) }),
+            ("TURN server", html! { (turn(state.planes.signalling.as_ref())) }),
             ("Certificate", html! { (state.api.tls.as_ref().map_or_else(|| "none: plain HTTP".to_owned(), ToString::to_string)) }),
             ("Recordings", html! { (state.admin.recordings.display()) }),
             ("Backups", html! { (backups(state.admin.backups.as_ref())) }),
@@ -36,6 +38,11 @@ async fn show(visit: Visit) -> Answer {
         (table("Effective settings", &["Setting", "Value", "From"], &state.admin.settings.iter().map(row).collect::<Vec<_>>()))
     };
     Ok(visit.show(layout::page(&visit, Place::Server("/server"), "Server", &content)))
+}
+
+fn turn(plane: Option<&EmbeddedPlane>) -> String {
+    let urls = plane.map(EmbeddedPlane::own_turn_urls).unwrap_or_default();
+    if urls.is_empty() { "none: media.rtc.turn.server is off".to_owned() } else { urls.join(", ") }
 }
 
 fn backups(backups: Option<&Backups>) -> String {
