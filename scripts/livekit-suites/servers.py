@@ -77,6 +77,7 @@ class Conclave(Server):
             # The suites sign their tokens.
             "CONCLAVE_MEDIA__API_KEY": KEY,
             "CONCLAVE_MEDIA__API_SECRET": SECRET,
+            "CONCLAVE_MEDIA__RTMP_LISTEN": "127.0.0.1:0",
             "CONCLAVE_MEDIA__RTC__UDP_PORTS": f"{first}-{first + workers - 1}",
         }
         if settings.get("turn"):

@@ -27,6 +27,11 @@ class Cell:
     def always_passes(self):
         return not self.is_skipped and FAILED not in self.outcomes
 
+    @property
+    def share(self):
+        """The share of rounds in which it has passed."""
+        return self.outcomes.count(PASSED) / len(self.outcomes)
+
     def __str__(self):
         if not self.outcomes:
             return "-"
@@ -60,8 +65,8 @@ class Table:
                 verdict = "listed, but passes" if reason and ours and ours.always_passes else ""
             elif reason:
                 verdict = "known"
-            elif control is not None and not control.always_passes:
-                verdict = "fails in both"
+            elif control is not None and control.share <= ours.share:
+                verdict = "no better there"
             else:
                 verdict = "DIFFERS"
             yield suite, row, ours, control, verdict, reason

@@ -27,6 +27,8 @@ use crate::embedded::own_metadata::{OwnMetadata, OwnMetadataError};
 
 /// The oldest version of the protocol that is spoken: clients since then ask for their connection quality, and resume.
 const OLDEST_PROTOCOL: i32 = 9;
+/// The version of a client that names none in its join request: no older one sends a join request.
+const OLDEST_WITH_JOIN_REQUEST: i32 = 16;
 /// The most tracks that a join request announces; more are ignored.
 const MAX_TRACKS: usize = 20;
 
@@ -230,7 +232,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
     Ok(JoinParameters {
         address: None,
         mode: ConnectionMode::Single,
-        protocol: client.protocol,
+        protocol: if client.protocol == 0 { OLDEST_WITH_JOIN_REQUEST } else { client.protocol },
         client_protocol: client.client_protocol,
         capabilities: capabilities(client.capabilities),
         settings: request.connection_settings.unwrap_or_default(),

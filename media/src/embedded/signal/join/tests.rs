@@ -50,6 +50,8 @@ fn a_join_request_is_read_plain_and_compressed() {
     let client_info = Some(ClientInfo { sdk: Sdk::Rust.into(), ..request().client_info.unwrap() });
     let of_rust = JoinRequest { client_info, ..request() }.encode_to_vec();
     assert!(parse_v1(&query(Compression::None, of_rust)).unwrap().insists_on_codec);
+    let without_version = JoinRequest { client_info: None, ..request() }.encode_to_vec();
+    assert_eq!(parse_v1(&query(Compression::None, without_version)).unwrap().protocol, 16);
     let wrapped = WrappedJoinRequest { compression: 0, join_request: request().encode_to_vec() };
     let unpadded = URL_SAFE_NO_PAD.encode(wrapped.encode_to_vec());
     assert!(parse_v1(&format!("join_request={unpadded}&access_token=jwt")).is_ok());
