@@ -2,7 +2,7 @@
 //! Clients get their urls with credentials that expire, as coturn checks them with `use-auth-secret`.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
@@ -76,7 +76,7 @@ impl OwnTurn {
     /// It cannot be bound, or the thread cannot be started.
     pub fn serve_udp(&mut self, addresses: &[IpAddr], port: u16) -> io::Result<u16> {
         let relay = self.server.serve_udp(addresses, port)?;
-        let port = relay.addresses().first().map_or(port, |address| address.port());
+        let port = relay.addresses().first().map_or(port, SocketAddr::port);
         self.udp = Some(relay);
         Ok(port)
     }
