@@ -5,7 +5,7 @@ use livekit_protocol as proto;
 use proto::ClientInfo;
 
 /// The codecs that some devices do not send well.
-const REFUSABLE: [Codec; 1] = [Codec::H264];
+const REFUSABLE: [Codec; 3] = [Codec::H264, Codec::Vp9, Codec::Av1];
 
 /// How much is read of what a client says of itself, in characters.
 const MAX_TEXT: usize = 256;
@@ -16,13 +16,15 @@ pub struct Device {
     os: String,
     model: String,
     browser: String,
+    browser_version: String,
 }
 
 impl Device {
     /// Reads what a client says of itself.
     pub fn new(client: &ClientInfo) -> Self {
-        let [os, model, browser] = [&client.os, &client.device_model, &client.browser].map(|text| lower(text));
-        Self { os, model, browser }
+        let texts = [&client.os, &client.device_model, &client.browser, &client.browser_version];
+        let [os, model, browser, browser_version] = texts.map(|text| lower(text));
+        Self { os, model, browser, browser_version }
     }
 
     /// Completes what the client has not said by the `user-agent` of its request: the SDK for browsers leaves it out.
@@ -41,7 +43,19 @@ impl Device {
             () => "",
         };
         let or = |said: String, seen: &str| if said.is_empty() { seen.to_owned() } else { said };
-        Self { os: or(self.os, os), browser: or(self.browser, browser), model: self.model }
+        let version = text.split_once("version/").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or_default();
+        Self {
+            os: or(self.os, os),
+            browser: or(self.browser, browser),
+            browser_version: or(self.browser_version, version),
+            model: self.model,
+        }
+    }
+
+    /// Returns the first two numbers of the browser's version.
+    fn version(&self) -> (u32, u32) {
+        let mut numbers = self.browser_version.split('.').map(|number| number.parse().unwrap_or_default());
+        (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
     }
 
     /// Returns the codecs of a list that the client may publish with.
@@ -67,10 +81,15 @@ impl Device {
                 let has_faulty_encoder = self.model == "xiaomi 2201117ti" && is_on(&["android"]);
                 !has_faulty_encoder && !(is_firefox && is_on(&["linux", "android"]))
             }
-            _ => true,
+            Codec::Vp9 => !(self.browser == "safari" && self.version() > LAST_SAFARI_WITH_VP9),
+            Codec::Av1 => self.browser != "safari",
+            Codec::Opus | Codec::Vp8 | Codec::H265 => true,
         }
     }
 }
+
+/// The last version of Safari that sends VP9 well.
+const LAST_SAFARI_WITH_VP9: (u32, u32) = (18, 3);
 
 fn lower(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect::<String>().to_lowercase()
@@ -112,6 +131,22 @@ mod tests {
         let offer = "v=0\r\nm=video 9 X 96 102\r\na=rtpmap:96 VP8/90000\r\na=rtpmap:102 H264/90000\r\na=sendonly\r\n";
         assert!(!faulty.usable_offer(offer.to_owned()).contains("102"));
         assert_eq!(Device::default().usable_offer(offer.to_owned()), offer);
+    }
+
+    #[test]
+    fn safari_publishes_no_av1_and_since_18_4_no_vp9() {
+        let safari = |version: &str| {
+            let engine = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)";
+            Device::default().or_user_agent(&format!("{engine} Version/{version} Safari/605.1.15"))
+        };
+        for (version, can_publish_vp9) in
+            [("17.6", true), ("18.3", true), ("18.3.1", true), ("18.4", false), ("26.0", false)]
+        {
+            let device = safari(version);
+            assert_eq!(device.can_publish(Codec::Vp9), can_publish_vp9, "{version}");
+            assert!(!device.can_publish(Codec::Av1) && device.can_publish(Codec::H264));
+        }
+        assert!(Device::default().can_publish(Codec::Av1));
     }
 
     #[test]
