@@ -10,7 +10,8 @@ use std::cell::RefCell;
 use conclave_fuzz::rtc::Call;
 use conclave_fuzz::rtc::world::{Publication, SERVER};
 use conclave_fuzz::{records, seeds};
-use conclave_rtc::ConnectionMode;
+use conclave_model::{ParticipantSid, TrackSid};
+use conclave_rtc::{ConnectionMode, PeerCommand};
 use conclave_rtc::machine::{Datagram, Source};
 use libfuzzer_sys::fuzz_target;
 use str0m::format::Codec;
@@ -45,6 +46,18 @@ impl Target {
         let tracks = [("TR_m1", Codec::Opus), ("TR_m2", Codec::Vp8), ("TR_m3", Codec::H264)]
             .map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[]));
         tracks.iter().for_each(|track| call.world.subscribe(call.bob, track));
+        for client in [mallory, call.bob] {
+            call.world.clients[client].publisher.open_channel("_data_track");
+        }
+        call.world.run_until("the channels for data tracks are open", |world| {
+            [mallory, call.bob].iter().all(|client| world.clients[*client].publisher.channels.contains_key("_data_track"))
+        });
+        let (publisher, track): (ParticipantSid, TrackSid) =
+            ("PA_mallory".parse().unwrap(), "DTR_m4".parse().unwrap());
+        let publish = PeerCommand::PublishDataTrack { track: track.clone(), handle: 1 };
+        call.world.command(publish.for_peer(publisher.clone()));
+        let subscribe = PeerCommand::SubscribeDataTrack { publisher, track, handle: 2 };
+        call.world.command(subscribe.for_peer("PA_bob".parse().unwrap()));
         call.world.clients[mallory].events.clear();
         Self { call, mallory, tracks }
     }
@@ -54,9 +67,9 @@ impl Target {
         let world = &mut self.call.world;
         let now = world.now;
         let own = world.clients[self.mallory].publisher.address;
-        match kind % 8 {
+        match kind % 9 {
             0..3 => {
-                let track = &mut self.tracks[usize::from(kind % 8)];
+                let track = &mut self.tracks[usize::from(kind % 9)];
                 track.is_red = false;
                 world.send(track, None, contents);
             }
@@ -64,8 +77,12 @@ impl Target {
                 self.tracks[0].is_red = true;
                 world.send(&mut self.tracks[0], None, contents);
             }
-            4 | 5 => {
-                let label = if kind % 8 == 4 { "_reliable" } else { "_lossy" };
+            4 | 5 | 8 => {
+                let label = match kind % 9 {
+                    4 => "_reliable",
+                    5 => "_lossy",
+                    _ => "_data_track",
+                };
                 world.clients[self.mallory].publisher.send_message(label, contents, now);
                 world.settle();
             }
@@ -87,7 +104,7 @@ impl Target {
 }
 
 fn write_seeds() {
-    let contents: [&[u8]; 14] = [
+    let contents: [&[u8]; 15] = [
         &[0, 0x78, 1, 2, 3],
         &[1, 0x90, 0xf0, 0x80, 1, 1, 0, 0x10, 2, 0, 0x9d, 1, 0x2a, 0, 5, 0xd0, 2],
         &[1, 0x90, 0xe0, 5, 1, 0x40, 0x31, 1, 2, 3],
@@ -101,6 +118,7 @@ fn write_seeds() {
         &[6, 0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
         &[6, 0x16, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0],
         &[6, 0x80, 111, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3],
+        &[8, 0x18, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 4, 5],
         &[7, 0x81, 0xce, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1],
     ];
     let contents = contents.map(<[u8]>::to_vec);

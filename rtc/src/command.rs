@@ -153,6 +153,32 @@ pub enum PeerCommand {
     },
     /// Changes what the participant may do, from the next packet on.
     SetPermissions(PeerPermissions),
+    /// Admits packets of a data track of the participant. Packets that name no admitted track are dropped.
+    PublishDataTrack {
+        /// The sid of the track.
+        track: TrackSid,
+        /// How the participant names it in packets.
+        handle: u16,
+    },
+    /// Ends a data track of the participant.
+    UnpublishDataTrack(TrackSid),
+    /// Forwards a published data track to the participant. As for [`Subscribe`](Self::Subscribe), the control side has decided that
+    /// it may receive the track and wants it.
+    SubscribeDataTrack {
+        /// The sid of the publisher.
+        publisher: ParticipantSid,
+        /// The sid of the track.
+        track: TrackSid,
+        /// How the participant knows it in packets.
+        handle: u16,
+    },
+    /// Ends the forwarding of a data track to the participant, from the next packet on.
+    UnsubscribeDataTrack {
+        /// The sid of the publisher.
+        publisher: ParticipantSid,
+        /// The sid of the track.
+        track: TrackSid,
+    },
 }
 
 impl PeerCommand {
@@ -219,8 +245,6 @@ pub struct PeerPermissions {
     pub can_subscribe: bool,
     /// Whether it is hidden: its messages carry no sender.
     pub is_hidden: bool,
-    /// Whether its transcriptions are forwarded, which is a right of agents.
-    pub is_agent: bool,
     /// The most video and audio that is sent to it, in kilobits a second; `None` for no limit.
     pub subscribe_max_kbps: Option<u32>,
 }

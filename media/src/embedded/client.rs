@@ -1,12 +1,14 @@
 //! What the plane keeps of a participant with a client of its own, as opposed to one of the sandbox: its tracks as clients
 //! describe them, what it wants to receive, and whom it lets receive.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{Identity, ParticipantSid, TrackSid};
-use livekit_protocol::TrackInfo;
+use livekit_protocol::{DataTrackInfo, TrackInfo};
 
+use super::data_track::DataHandles;
 use super::own_metadata::OwnMetadata;
 
 /// Number of tracks about which a client can have a wish; more are ignored.
@@ -27,10 +29,21 @@ pub(super) struct Client {
     pub permission: PublisherPermission,
     /// The tracks that it has announced, by their sids, also those that are negotiated.
     pub tracks: HashMap<TrackSid, MediaTrack>,
+    /// Its data tracks, by the handles that it gave them.
+    pub data_tracks: BTreeMap<u16, DataTrackInfo>,
+    /// The handles of the data tracks that it receives.
+    pub data_handles: DataHandles,
     /// The monotonic reading at which its join is aborted, unless its media is connected by then.
     pub join_deadline: Option<Duration>,
     /// Whether the media worker has its transports.
     pub is_peer: bool,
+}
+
+impl Client {
+    /// Returns the number of its tracks, also of those that it has announced only.
+    pub fn track_count(&self) -> usize {
+        self.tracks.len() + self.data_tracks.len()
+    }
 }
 
 /// A track with packets.
@@ -104,8 +117,10 @@ fn permit(permitted: &mut HashMap<String, Option<HashSet<String>>>, name: String
 /// What a client wants to receive, and receives.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    /// Whether it wants the tracks that it has said nothing about.
+    /// Whether it wants the tracks of audio and video that it has said nothing about.
     is_auto: bool,
+    /// The same of data tracks.
+    is_auto_data: bool,
     wishes: HashMap<TrackSid, bool>,
     /// The tracks that are forwarded to it, with their publishers.
     current: HashMap<TrackSid, ParticipantSid>,
@@ -163,9 +178,14 @@ pub(super) struct SubscriptionChanges {
 }
 
 impl Subscriptions {
-    /// Returns the subscriptions of a client that receives nothing yet; whether it wants all tracks.
+    /// Returns the subscriptions of a client that receives nothing yet; whether it wants all tracks of audio and video.
     pub fn new(is_auto: bool) -> Self {
         Self { is_auto, ..Self::default() }
+    }
+
+    /// Sets whether it wants all data tracks.
+    pub fn with_data(self, is_auto_data: bool) -> Self {
+        Self { is_auto_data, ..self }
     }
 
     /// Records that the client wants a track, or does not. Returns whether that is new.
@@ -184,8 +204,9 @@ impl Subscriptions {
     }
 
     /// Returns whether the client wants a track.
-    pub fn wants(&self, track: &TrackSid) -> bool {
-        self.wishes.get(track).copied().unwrap_or(self.is_auto)
+    pub fn wants(&self, track: &Track) -> bool {
+        let is_auto = if track.kind == TrackKind::Data { self.is_auto_data } else { self.is_auto };
+        self.wishes.get(&track.sid).copied().unwrap_or(is_auto)
     }
 
     /// Returns whether a track of this publisher is forwarded to the client.
@@ -234,6 +255,7 @@ impl Subscriptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embedded::data_track::published;
 
     fn sid(text: &str) -> TrackSid {
         text.parse().unwrap()
@@ -296,6 +318,9 @@ mod tests {
     fn what_a_client_says_of_a_track_overrides_its_automatic_subscription() {
         let mut subscriptions = Subscriptions::new(true);
         assert!(subscriptions.wish(sid("TR_1"), false) && !subscriptions.wish(sid("TR_1"), false));
-        assert!(!subscriptions.wants(&sid("TR_1")) && subscriptions.wants(&sid("TR_2")));
+        let track = |name: &str, kind| Track { kind, ..published(sid(name), "") };
+        assert!(!subscriptions.wants(&track("TR_1", TrackKind::Audio)));
+        assert!(subscriptions.wants(&track("TR_2", TrackKind::Audio)));
+        assert!(!subscriptions.wants(&track("TR_2", TrackKind::Data)), "data tracks are not wanted unasked");
     }
 }

@@ -4,6 +4,7 @@
 use conclave_egress::Attendee;
 use conclave_model::{EgressId, ParticipantSid, RoleName, TrackSid};
 use conclave_rtc::Command;
+use livekit_protocol::DataTrackInfo;
 
 use super::update_batch::Infos;
 
@@ -67,6 +68,10 @@ pub(super) enum ClientNotice {
     },
     /// The server ended a track of the client's participant.
     TrackUnpublished(TrackSid),
+    /// The server ended a data track of the client's participant.
+    DataTrackUnpublished(DataTrackInfo),
+    /// The client receives other data tracks than before.
+    DataHandlesChanged,
     /// The server changed the participant's role.
     RoleChanged(RoleName),
     /// What the client says of its own participant has been changed, as the update before says.

@@ -11,6 +11,7 @@ mod admission;
 mod attendance;
 mod audience;
 mod bitrate;
+mod data_tracks;
 mod egress;
 pub(super) mod encoders;
 pub(super) mod ingress;

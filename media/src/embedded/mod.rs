@@ -26,6 +26,7 @@ mod bitrate_meter;
 mod builder;
 mod client;
 mod common;
+mod data_track;
 mod effect;
 mod egress;
 mod egress_metrics;

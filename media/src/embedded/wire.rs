@@ -2,7 +2,7 @@
 
 #![expect(deprecated, reason = "clients of older versions read and write these fields")]
 
-use conclave_model::participant::{Participant, ParticipantKind, Track};
+use conclave_model::participant::{Participant, ParticipantKind, Track, TrackKind};
 use livekit_protocol as proto;
 
 use super::local_participant::LocalParticipant;
@@ -18,7 +18,8 @@ pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantIn
         identity: identity.to_string(),
         name,
         state: state_to_proto(local.participant().state).into(),
-        tracks: local.participant().tracks.iter().map(|track| track_info(local, track)).collect(),
+        tracks: shown_tracks(local).map(|track| track_info(local, track)).collect(),
+        data_tracks: local.client.iter().flat_map(|client| client.data_tracks.values().cloned()).collect(),
         metadata,
         attributes: local.participant().attributes.clone().into_iter().collect(),
         permission: Some(permission(&local.grants, local.participant().kind)),
@@ -31,6 +32,11 @@ pub(super) fn participant_info(local: &LocalParticipant) -> proto::ParticipantIn
         capabilities: local.client.as_ref().map(|client| client.capabilities.clone()).unwrap_or_default(),
         ..proto::ParticipantInfo::default()
     }
+}
+
+/// Returns the tracks without the data tracks of clients, which have a list of their own.
+fn shown_tracks(local: &LocalParticipant) -> impl Iterator<Item = &Track> {
+    local.participant().tracks.iter().filter(|track| local.client.is_none() || track.kind != TrackKind::Data)
 }
 
 /// Returns a track as clients see it: as its client announced it, or as the sandbox has it.

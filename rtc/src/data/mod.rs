@@ -3,6 +3,7 @@
 mod backlog;
 mod packet;
 mod recent;
+pub mod track_packet;
 
 pub use backlog::Backlog;
 pub use packet::{Routed, Sender, route, route_plain, sent_message, server_packet};
@@ -35,7 +36,8 @@ pub fn is_plain_channel(label: &str) -> bool {
     kind_of_channel(label).is_none() && label != DATA_TRACK
 }
 
-const DATA_TRACK: &str = "_data_track";
+/// The label of the channel for packets of data tracks.
+pub const DATA_TRACK: &str = "_data_track";
 const RELIABLE: &str = "_reliable";
 const LOSSY: &str = "_lossy";
 

@@ -5,7 +5,7 @@
 use conclave_model::participant::DataKind;
 use livekit_protocol as proto;
 use livekit_protocol::data_packet::{Kind, Value};
-use prost::Message as _;
+use prost::{Message as _, encoding};
 
 use super::Message;
 use crate::command::ServerMessage;
@@ -20,8 +20,6 @@ pub struct Sender<'a> {
     pub identity: &'a str,
     /// Whether receivers are not told who sent it.
     pub is_hidden: bool,
-    /// Whether it may send transcriptions.
-    pub is_agent: bool,
 }
 
 /// A message on its way.
@@ -35,25 +33,56 @@ pub struct Routed {
     pub message: Message,
 }
 
-/// Returns what a message of a client becomes; `None` if it is not forwarded.
+/// Returns what a message of a client becomes; `None` if it is not forwarded. Of what it carries only a user packet is changed; the rest
+/// passes as it is, also what a newer version of the protocol has.
 pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed> {
     let mut packet = proto::DataPacket::decode(bytes).ok()?;
-    if !may_pass(packet.value.as_ref()?, sender) {
-        return None;
-    }
     let (sid, identity) = if sender.is_hidden { ("", "") } else { (sender.sid, sender.identity) };
     packet.kind = wire_kind(kind);
     sid.clone_into(&mut packet.participant_sid);
     identity.clone_into(&mut packet.participant_identity);
-    let sids = match &mut packet.value {
-        Some(Value::User(user)) => address_user_packet(user, sid, identity, &mut packet.destination_identities),
-        _ => Vec::new(),
+    let user = match packet.value.take() {
+        Some(Value::User(user)) => Some(user),
+        _ => None,
     };
-    Some(Routed {
-        sequence: packet.sequence,
-        message: packet.encode_to_vec().into(),
-        to: Receivers { identities: packet.destination_identities, sids },
-    })
+    let mut sids = Vec::new();
+    if let Some(mut user) = user {
+        sids = address_user_packet(&mut user, sid, identity, &mut packet.destination_identities);
+        packet.value = Some(Value::User(user));
+    }
+    let mut message = packet.encode_to_vec();
+    let carried = carried_fields(bytes, packet.value.is_some())?;
+    if carried.is_empty() && packet.value.is_none() {
+        return None;
+    }
+    carried.into_iter().for_each(|field| message.extend_from_slice(field));
+    let to = Receivers { identities: packet.destination_identities, sids };
+    Some(Routed { sequence: packet.sequence, message: message.into(), to })
+}
+
+/// The fields of a packet that say who sends it to whom, and how.
+const ENVELOPE: [u32; 5] = [1, 4, 5, 16, 17];
+/// A user packet.
+const USER: u32 = 2;
+/// What clients may not send to each other: who speaks, and metrics, which are for the server.
+const REFUSED: [u32; 2] = [3, 8];
+
+/// Returns the fields of a packet that carry something, without a user packet `if` that is written anew. `None` if it carries what may not
+/// be sent, or a user packet that another field of the packet overrides.
+fn carried_fields(mut bytes: &[u8], has_user: bool) -> Option<Vec<&[u8]>> {
+    let mut carried = Vec::new();
+    while !bytes.is_empty() {
+        let start = bytes;
+        let (number, wire_type) = encoding::decode_key(&mut bytes).ok()?;
+        encoding::skip_field(wire_type, number, &mut bytes, encoding::DecodeContext::default()).ok()?;
+        if REFUSED.contains(&number) || (number == USER && !has_user) {
+            return None;
+        }
+        if number != USER && !ENVELOPE.contains(&number) {
+            carried.push(&start[..start.len() - bytes.len()]);
+        }
+    }
+    Some(carried)
 }
 
 /// Returns what a message becomes that is no packet of the protocol: a user packet for all.
@@ -83,15 +112,6 @@ fn address_user_packet(user: &mut proto::UserPacket, sid: &str, identity: &str, 
     }
     user.destination_identities.clone_from(to);
     user.destination_sids.clone()
-}
-
-/// Returns whether clients may send a message of this sort to each other.
-const fn may_pass(value: &Value, sender: Sender<'_>) -> bool {
-    match value {
-        Value::Speaker(_) | Value::Metrics(_) => false,
-        Value::Transcription(_) => sender.is_agent,
-        _ => true,
-    }
 }
 
 const fn wire_kind(kind: DataKind) -> i32 {
@@ -130,7 +150,7 @@ pub fn server_packet(message: ServerMessage) -> Routed {
 mod tests {
     use super::*;
 
-    const ALICE: Sender<'_> = Sender { sid: "PA_alice", identity: "alice", is_hidden: false, is_agent: false };
+    const ALICE: Sender<'_> = Sender { sid: "PA_alice", identity: "alice", is_hidden: false };
 
     fn packet(value: Value) -> proto::DataPacket {
         proto::DataPacket {
@@ -171,22 +191,86 @@ mod tests {
         assert!(routed.to.include("bob", "PA_bob"));
     }
 
+    /// A field of a packet with its content.
+    fn field(number: u32, content: &[u8]) -> Vec<u8> {
+        let mut field = Vec::new();
+        encoding::encode_key(number, encoding::WireType::LengthDelimited, &mut field);
+        encoding::encode_varint(content.len() as u64, &mut field);
+        [field, content.to_vec()].concat()
+    }
+
     #[test]
-    fn only_agents_send_transcriptions_and_nobody_sends_metrics_or_speakers() {
-        let transcription = packet(Value::Transcription(proto::Transcription::default())).encode_to_vec();
-        assert!(route(&transcription, DataKind::Reliable, ALICE).is_none());
-        assert!(route(&transcription, DataKind::Reliable, Sender { is_agent: true, ..ALICE }).is_some());
+    fn every_kind_of_packet_passes_as_it_is_but_metrics_and_speakers() {
+        let all = [
+            Value::SipDtmf(proto::SipDtmf { code: 5, digit: "5".into() }),
+            Value::Transcription(proto::Transcription { track_id: "TR_1".into(), ..Default::default() }),
+            Value::ChatMessage(proto::ChatMessage { message: "hi".into(), ..Default::default() }),
+            Value::RpcRequest(proto::RpcRequest { method: "m".into(), ..Default::default() }),
+            Value::RpcAck(proto::RpcAck { request_id: "1".into() }),
+            Value::RpcResponse(proto::RpcResponse { request_id: "1".into(), ..Default::default() }),
+            Value::StreamHeader(proto::data_stream::Header { topic: "t".into(), ..Default::default() }),
+            Value::StreamChunk(proto::data_stream::Chunk { content: vec![1], ..Default::default() }),
+            Value::StreamTrailer(proto::data_stream::Trailer { stream_id: "s".into(), ..Default::default() }),
+            Value::EncryptedPacket(proto::EncryptedPacket { iv: vec![1], ..Default::default() }),
+        ];
+        for value in all {
+            let packet = proto::DataPacket { destination_identities: vec!["bob".into()], ..packet(value.clone()) };
+            let routed = route(&packet.encode_to_vec(), DataKind::Reliable, ALICE).unwrap();
+            let sent = decoded(&routed);
+            assert_eq!((sent.value, sent.participant_identity.as_str(), sent.sequence), (Some(value), "alice", 7));
+            assert!(routed.to.include("bob", "PA_bob") && !routed.to.include("carol", "PA_carol"));
+        }
+        let user_and = |value| [packet(user(&[])).encode_to_vec(), packet(value).encode_to_vec()].concat();
         for value in
             [Value::Metrics(proto::MetricsBatch::default()), Value::Speaker(proto::ActiveSpeakerUpdate::default())]
         {
-            assert!(route(&packet(value).encode_to_vec(), DataKind::Reliable, ALICE).is_none());
+            assert!(route(&packet(value.clone()).encode_to_vec(), DataKind::Reliable, ALICE).is_none());
+            assert!(route(&user_and(value), DataKind::Reliable, ALICE).is_none());
         }
+        let overridden = user_and(Value::ChatMessage(proto::ChatMessage::default()));
+        assert!(route(&overridden, DataKind::Reliable, ALICE).is_none(), "its user packet would name another sender");
+    }
+
+    #[test]
+    fn what_a_newer_version_of_the_protocol_has_passes_as_it_is_and_a_packet_with_nothing_does_not() {
+        let chat =
+            [proto::ChatMessage { message: "hi".into(), ..Default::default() }.encode_to_vec(), field(99, b"new")];
+        for (number, content) in [(9, chat.concat()), (77, b"unknown".to_vec())] {
+            let carried = field(number, &content);
+            let mallory = proto::DataPacket { participant_identity: "mallory".into(), ..Default::default() };
+            let bytes = [mallory.encode_to_vec(), carried.clone()].concat();
+            let routed = route(&bytes, DataKind::Lossy, Sender { is_hidden: true, ..ALICE }).unwrap();
+            assert!(routed.message.ends_with(&carried));
+            assert_eq!(decoded(&routed).participant_identity, "");
+        }
+        let nothing = proto::DataPacket { sequence: 7, ..Default::default() }.encode_to_vec();
+        assert!(route(&nothing, DataKind::Reliable, ALICE).is_none());
     }
 
     proptest::proptest! {
         #[test]
         fn any_bytes_are_handled(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            route(&bytes, DataKind::Reliable, ALICE);
+            if let Some(routed) = route(&bytes, DataKind::Reliable, ALICE) {
+                let sent = decoded(&routed);
+                proptest::prop_assert_eq!((&*sent.participant_identity, &*sent.participant_sid), ("alice", "PA_alice"));
+                if let Some(Value::User(user)) = sent.value {
+                    proptest::prop_assert_eq!(&*user.participant_identity, "alice");
+                }
+            }
+        }
+
+        #[test]
+        fn the_sender_is_the_real_one_whatever_fields_a_packet_has(
+            fields in proptest::collection::vec((1_u32..20, proptest::collection::vec(proptest::num::u8::ANY, 0..6)), 0..6),
+        ) {
+            let bytes: Vec<u8> = fields.iter().flat_map(|(number, content)| field(*number, content)).collect();
+            if let Some(routed) = route(&bytes, DataKind::Reliable, ALICE) {
+                let sent = decoded(&routed);
+                proptest::prop_assert_eq!((&*sent.participant_identity, &*sent.participant_sid), ("alice", "PA_alice"));
+                if let Some(Value::User(user)) = sent.value {
+                    proptest::prop_assert_eq!(&*user.participant_identity, "alice");
+                }
+            }
         }
     }
 }

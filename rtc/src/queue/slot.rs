@@ -29,7 +29,10 @@ pub fn slot_of(command: &Command) -> Option<Slot> {
         PeerCommand::Answer { .. } => Subject::Answer,
         PeerCommand::SetPermissions(_) => Subject::Permissions,
         PeerCommand::SetMuted { track, .. } => Subject::Muted(track.clone()),
-        PeerCommand::Subscribe(track) | PeerCommand::Unsubscribe(track) => Subject::Subscription(track.clone()),
+        PeerCommand::Subscribe(track)
+        | PeerCommand::Unsubscribe(track)
+        | PeerCommand::SubscribeDataTrack { track, .. }
+        | PeerCommand::UnsubscribeDataTrack { track, .. } => Subject::Subscription(track.clone()),
         PeerCommand::SetTrackSettings { track, .. } => Subject::Settings(track.clone()),
         _ => return None,
     };
@@ -47,6 +50,8 @@ pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
             | PeerCommand::ReplayData { .. }
             | PeerCommand::PublishTrack(_)
             | PeerCommand::UnpublishTrack(_)
+            | PeerCommand::PublishDataTrack { .. }
+            | PeerCommand::UnpublishDataTrack(_)
             | PeerCommand::SetTrackSettings { .. }
             | PeerCommand::Packets { .. }
     );

@@ -222,7 +222,7 @@ impl Worker {
     fn open_channel(&mut self, key: TransportKey, id: str0m::channel::ChannelId, label: String) {
         let Some(transport) = self.transports.get_mut(key) else { return };
         // Clients can open any number of channels.
-        if data::kind_of_channel(&label).is_some() {
+        if data::kind_of_channel(&label).is_some() || label == data::DATA_TRACK {
             transport.channels.insert(label, id);
         } else if data::is_plain_channel(&label) && transport.plain_channels.len() < PLAIN_CHANNELS {
             transport.plain_channels.push(id);

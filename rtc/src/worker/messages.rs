@@ -16,15 +16,19 @@ impl Worker {
     pub(super) fn handle_message(&mut self, from: TransportKey, channel: ChannelId, bytes: Vec<u8>) {
         let Some(transport) = self.transports.get(from) else { return };
         let key = transport.peer;
-        let labelled = transport.channel_label(channel).and_then(data::kind_of_channel);
+        let label = transport.channel_label(channel);
+        if label == Some(data::DATA_TRACK) {
+            return self.forward_data_packet(from, bytes);
+        }
+        let labelled = label.and_then(data::kind_of_channel);
         if labelled.is_none() && !transport.plain_channels.contains(&channel) {
             return;
         }
         let kind = labelled.unwrap_or(DataKind::Reliable);
         let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.info.permissions.can_publish_data) else { return };
         let info = &peer.info;
-        let (is_hidden, is_agent) = (info.permissions.is_hidden, info.permissions.is_agent);
-        let sender = Sender { sid: info.sid.as_str(), identity: info.identity.as_str(), is_hidden, is_agent };
+        let is_hidden = info.permissions.is_hidden;
+        let sender = Sender { sid: info.sid.as_str(), identity: info.identity.as_str(), is_hidden };
         let routed = match labelled {
             Some(kind) => data::route(&bytes, kind, sender),
             None => Some(data::route_plain(bytes, sender)),

@@ -6,6 +6,7 @@
 
 mod allocation;
 mod backpressure;
+mod data_tracks;
 mod demux;
 mod drive;
 mod dynacast;
@@ -179,6 +180,14 @@ impl Worker {
             PeerCommand::DetachRecorder { track, egress } => self.detach_recorder(key, &track, &egress),
             PeerCommand::RequestKeyFrame { track, egress } => self.request_recorded_key_frame(key, &track, &egress),
             PeerCommand::SetPermissions(permissions) => self.set_permissions(key, permissions),
+            PeerCommand::PublishDataTrack { track, handle } => self.publish_data_track(key, track, handle),
+            PeerCommand::UnpublishDataTrack(track) => self.unpublish_data_track(key, &track),
+            PeerCommand::SubscribeDataTrack { publisher, track, handle } => {
+                self.subscribe_data_track(key, &publisher, &track, handle);
+            }
+            PeerCommand::UnsubscribeDataTrack { publisher, track } => {
+                self.unsubscribe_data_track(key, &publisher, &track);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use conclave_model::TrackSid;
 use str0m::change::SdpPendingOffer;
 use str0m::media::Mid;
 
+use super::data_tracks::DataTrack;
 use crate::command::{ConnectionMode, NewPeer, TrackSettings};
 use crate::event::ConnectionQuality;
 use crate::sdp::OfferedSection;
@@ -29,6 +30,8 @@ pub struct Peer {
     pub unclaimed: Vec<OfferedSection>,
     /// Its tracks that have a media section.
     pub published: Vec<TrackKey>,
+    /// Its data tracks.
+    pub data_tracks: Vec<DataTrack>,
     /// The tracks that it is to receive, with what it asked of them.
     pub wanted: BTreeMap<TrackSid, TrackSettings>,
     /// The sections on which the server sends to it, in the order of their creation.
@@ -146,6 +149,7 @@ impl Peer {
             announced: Vec::new(),
             unclaimed: Vec::new(),
             published: Vec::new(),
+            data_tracks: Vec::new(),
             wanted: BTreeMap::new(),
             sections: Vec::new(),
             negotiation: Negotiation::default(),

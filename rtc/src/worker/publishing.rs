@@ -229,6 +229,9 @@ impl Worker {
         if let Some(track) = peer.announced.iter_mut().find(|track| track.sid == *sid) {
             track.is_muted = muted;
         }
+        if let Some(track) = peer.data_tracks.iter_mut().find(|track| track.sid == *sid) {
+            track.is_muted = muted;
+        }
         let Some(track_key) = self.track_of(key, sid) else { return };
         let Some(track) = self.tracks.get_mut(track_key).filter(|track| track.is_muted != muted) else { return };
         track.is_muted = muted;

@@ -17,7 +17,6 @@ pub fn new_peer(name: &str, mode: ConnectionMode) -> NewPeer {
             can_publish_data: true,
             can_subscribe: true,
             is_hidden: false,
-            is_agent: false,
             subscribe_max_kbps: None,
         },
     }

@@ -37,6 +37,7 @@ fn clients_and_participants_of_the_sandbox_share_a_room() {
     let seen = call.clients[alice].seen("bob").unwrap();
     assert_eq!((seen.tracks[0].sid.as_str(), seen.state()), (of_bob.as_str(), proto::participant_info::State::Active));
 
+    call.wait("its channels are open", |call| call.clients[carol].transport.connection.channels.len() >= 2);
     call.clients[carol].send_data("hello", &[]);
     call.wait("the message arrives", |call| !call.clients[alice].messages().is_empty());
     assert_eq!(call.clients[alice].messages(), [("carol".to_owned(), "hello".to_owned())]);

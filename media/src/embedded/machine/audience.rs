@@ -104,7 +104,7 @@ impl Machine {
         for publisher in publishers.filter(|p| p.sid() != receiver && !p.grants.hidden) {
             let tracks = publisher.participant().tracks.iter();
             for track in tracks.filter(|track| scope.includes(publisher.sid(), &track.sid)) {
-                let audience = match client.subscriptions.wants(&track.sid) {
+                let audience = match client.subscriptions.wants(track) {
                     true if may_receive(&self.members, local, publisher, &track.sid) => Audience::Subscribed,
                     true if local.grants.can_subscribe => Audience::Denied,
                     _ => Audience::Unwanted,
@@ -119,15 +119,40 @@ impl Machine {
         for (track, publisher, is_allowed) in changes.permissions {
             self.notify(receiver, ClientNotice::SubscriptionPermission { publisher, track, is_allowed });
         }
+        let mut has_other_handles = false;
         for track in changes.unsubscribed {
-            self.command(receiver, PeerCommand::Unsubscribe(track));
+            has_other_handles |= self.unsubscribe(receiver, track);
         }
-        for (track, publisher) in changes.subscribed {
+        let (data, media): (Vec<_>, Vec<_>) =
+            changes.subscribed.into_iter().partition(|(track, publisher)| self.is_data_track(publisher, track));
+        let assigned: Vec<_> =
+            data.into_iter().filter_map(|(track, publisher)| self.assign_handle(receiver, track, publisher)).collect();
+        // A client learns of a handle before packets with it arrive.
+        if has_other_handles || !assigned.is_empty() {
+            self.notify(receiver, ClientNotice::DataHandlesChanged);
+        }
+        for command in assigned {
+            self.command(receiver, command);
+        }
+        for (track, publisher) in media {
             // A participant of the sandbox sends no packets.
             if self.participants.get(&publisher).is_some_and(|publisher| publisher.client.is_some()) {
                 self.command(receiver, PeerCommand::Subscribe(track));
             }
         }
+    }
+
+    /// Ends the forwarding of a track. Returns whether it was a data track.
+    fn unsubscribe(&mut self, receiver: &ParticipantSid, track: TrackSid) -> bool {
+        let client = self.participants.get_mut(receiver).and_then(|local| local.client.as_mut());
+        let released = client.and_then(|client| client.data_handles.release(&track));
+        let is_data = released.is_some();
+        let command = match released {
+            Some(known) => PeerCommand::UnsubscribeDataTrack { publisher: known.publisher, track },
+            None => PeerCommand::Unsubscribe(track),
+        };
+        self.command(receiver, command);
+        is_data
     }
 }
 

@@ -46,7 +46,7 @@ impl Machine {
             return Err(AnnounceError::UnknownTrack);
         } else if client.tracks.values().any(|track| track.cid == request.cid) {
             return Err(AnnounceError::Queued);
-        } else if client.tracks.len() >= self.common.max_tracks {
+        } else if client.track_count() >= self.common.max_tracks {
             return Err(AnnounceError::LimitExceeded);
         }
         let track_sid: TrackSid =
@@ -142,6 +142,7 @@ impl Machine {
             self.command(sid, PeerCommand::UnpublishTrack(track.clone()));
             self.notify(sid, ClientNotice::TrackUnpublished(track));
         }
+        self.end_forbidden_data_tracks(sid);
     }
 
     /// Returns whether a client has announced this track.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use conclave_model::participant::ParticipantKind;
 use conclave_model::{Identity, ParticipantSid};
 use conclave_rtc::{Command, NewPeer, PeerCommand, PeerPermissions};
 use livekit_protocol::ParticipantInfo;
@@ -153,7 +152,6 @@ impl Machine {
             can_publish_data: local.grants.can_publish_data,
             can_subscribe: local.grants.can_subscribe,
             is_hidden: local.grants.hidden,
-            is_agent: local.participant().kind == ParticipantKind::Agent,
             subscribe_max_kbps: self.members.rules().max_kbps(local.role()),
         })
     }

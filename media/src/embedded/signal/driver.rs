@@ -106,7 +106,8 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
         client_protocol: join.client_protocol,
         capabilities: join.capabilities.clone(),
         own_metadata: join.own_metadata.clone(),
-        subscriptions: Subscriptions::new(join.settings.auto_subscribe),
+        subscriptions: Subscriptions::new(join.settings.auto_subscribe)
+            .with_data(join.settings.auto_subscribe_data_track.unwrap_or_default()),
         ..Client::default()
     };
     let (identity, name) = (claims.identity.clone(), claims.room.clone());

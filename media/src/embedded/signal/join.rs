@@ -258,6 +258,7 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         auto_subscribe: query.is_set("auto_subscribe").unwrap_or(true),
         adaptive_stream: query.is_set("adaptive_stream").unwrap_or_default(),
         subscriber_allow_pause: query.is_set("subscriber_allow_pause"),
+        auto_subscribe_data_track: query.is_set("auto_subscribe_data_track"),
         disable_ice_lite: query.is_set("disable_ice_lite").unwrap_or_default(),
         ..ConnectionSettings::default()
     };

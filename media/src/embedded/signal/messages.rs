@@ -10,6 +10,7 @@ use proto::request_response::{Reason, Request};
 use proto::signal_response::Message;
 use proto::{DisconnectReason, ParticipantInfo};
 
+use crate::embedded::data_track::DataTrackError;
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::machine::Machine;
 use crate::embedded::machine::media_tracks::AnnounceError;
@@ -105,6 +106,19 @@ pub fn own_metadata_reason(error: OwnMetadataError) -> Reason {
     match error {
         OwnMetadataError::NotPermitted | OwnMetadataError::Reserved | OwnMetadataError::Gone => Reason::NotAllowed,
         OwnMetadataError::TooLong => Reason::LimitExceeded,
+    }
+}
+
+/// Returns the reason that a client gets for a data track that was not admitted.
+pub fn data_track_reason(error: DataTrackError) -> Reason {
+    match error {
+        DataTrackError::NotAllowed => Reason::NotAllowed,
+        DataTrackError::InvalidHandle => Reason::InvalidHandle,
+        DataTrackError::InvalidName => Reason::InvalidName,
+        DataTrackError::InvalidRequest => Reason::InvalidRequest,
+        DataTrackError::DuplicateHandle => Reason::DuplicateHandle,
+        DataTrackError::DuplicateName => Reason::DuplicateName,
+        DataTrackError::LimitExceeded => Reason::LimitExceeded,
     }
 }
 

@@ -4,6 +4,7 @@
 //! and when it is over. While no websocket is attached, or a resume is being prepared, messages are not queued: a client
 //! that resumes receives everything again.
 
+mod data_tracks;
 mod media;
 mod notices;
 mod requests;

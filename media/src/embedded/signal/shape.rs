@@ -77,12 +77,14 @@ static SYNC_STATE: Shape = Shape {
         part(5, 1, &DESCRIPTION),
         part(7, MANY, &SMALL),
         part(8, 256, &SMALL),
-        part(9, 1, &TRACKS_OF),
+        part(9, 1, &DATA_SUBSCRIPTION),
     ],
 };
 /// `UpdateParticipantMetadata`, with its attributes. One that is longer than a participant's texts may be is answered so.
 static METADATA: Shape = Shape { bytes: KIB * KIB, fields: MANY + 8, parts: &[part(3, MANY, &ATTRIBUTE)] };
 static ATTRIBUTE: Shape = flat(KIB * KIB);
+/// `UpdateDataSubscription`, with an entry for each track.
+static DATA_SUBSCRIPTION: Shape = Shape { bytes: 128 * KIB, fields: MANY, parts: &[part(1, MANY, &SMALL)] };
 /// A message that is refused or ignored.
 static UNUSED: Shape = Shape { bytes: 64 * KIB, fields: MANY + 8, parts: &[] };
 
@@ -109,7 +111,7 @@ pub static REQUEST: Shape = Shape {
         part(18, 1, &SMALL),
         part(19, 1, &SMALL),
         part(20, 1, &SMALL),
-        part(21, 1, &UNUSED),
+        part(21, 1, &DATA_SUBSCRIPTION),
         part(22, 1, &UNUSED),
         part(23, 1, &SMALL),
     ],

@@ -5,6 +5,7 @@ mod batches;
 mod candidates;
 #[path = "../../../tests/support/commands.rs"]
 mod commands;
+mod data_tracks;
 mod descriptions;
 mod dropped;
 mod forwarding;

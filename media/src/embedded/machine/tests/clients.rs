@@ -138,14 +138,10 @@ fn a_published_track_has_what_its_kind_has_and_its_client_said() {
 }
 
 #[test]
-fn participants_without_a_client_are_notified_of_nothing_and_agents_are_known() {
+fn participants_without_a_client_are_notified_of_nothing() {
     let mut machine = Machine::default();
     let sandbox = joined(&mut machine, "sandbox");
-    let mut agent = claims(&room(), "agent", None);
-    agent.kind = ParticipantKind::Agent;
-    let [alice, agent] = [claims(&room(), "alice", None), agent].map(|claims| connected(&mut machine, claims));
-    let is_agent = |sid| machine.peer_permissions(sid).unwrap().is_agent;
-    assert_eq!([&alice, &agent].map(is_agent), [false, true]);
+    connected(&mut machine, claims(&room(), "alice", None));
     let notified = machine.take_effects().into_iter();
     assert!(!notified.into_iter().any(|effect| matches!(effect, Effect::Notify { to, .. } if to == sandbox)));
 }

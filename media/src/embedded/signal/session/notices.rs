@@ -26,6 +26,8 @@ impl Session {
                 self.send(Message::TrackUnpublished(proto::TrackUnpublishedResponse { track_sid }));
             }
             ClientNotice::MetadataUpdated { request_id } => self.metadata_updated(context, request_id),
+            ClientNotice::DataTrackUnpublished(info) => self.data_track_unpublished(info),
+            ClientNotice::DataHandlesChanged => self.send_data_handles(context),
             ClientNotice::RoleChanged(_) => self.refresh_token(context),
             ClientNotice::SubscriptionPermission { publisher, track, is_allowed } => {
                 let update = proto::SubscriptionPermissionUpdate {

@@ -22,7 +22,7 @@ use crate::embedded::signal::messages;
 /// How long a track that a client wants may take to be published.
 const TRACK_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most entries of a list of a client that count.
-const MAX_LIST: usize = 1_000;
+pub(super) const MAX_LIST: usize = 1_000;
 
 impl Session {
     /// Handles a request of the client. A request that cannot be understood, or that an older client would not have sent, is
@@ -47,14 +47,9 @@ impl Session {
             signal_request::Message::PingReq(ping) => self.pong(context, &ping),
             signal_request::Message::Simulate(request) => self.simulate(context, request),
             signal_request::Message::UpdateMetadata(update) => self.update_metadata(context, update),
-            signal_request::Message::PublishDataTrackRequest(request) => {
-                let named = proto::PublishDataTrackRequest { pub_handle: request.pub_handle, ..Default::default() };
-                self.send(messages::refusal(0, Reason::UnsupportedType, Request::PublishDataTrack(named)));
-            }
-            signal_request::Message::UnpublishDataTrackRequest(request) => {
-                let named = proto::UnpublishDataTrackRequest { pub_handle: request.pub_handle };
-                self.send(messages::refusal(0, Reason::NotFound, Request::UnpublishDataTrack(named)));
-            }
+            signal_request::Message::PublishDataTrackRequest(request) => self.publish_data_track(context, &request),
+            signal_request::Message::UnpublishDataTrackRequest(request) => self.unpublish_data_track(context, request),
+            signal_request::Message::UpdateDataSubscription(wishes) => self.subscribe_data(context, wishes),
             // A response names neither request but by its id.
             signal_request::Message::StoreDataBlobRequest(request) => {
                 self.send(messages::refusal(request.request_id, Reason::NotAllowed, None));
@@ -66,8 +61,7 @@ impl Session {
             signal_request::Message::Trickle(_)
             | signal_request::Message::UpdateLayers(_)
             | signal_request::Message::UpdateAudioTrack(_)
-            | signal_request::Message::UpdateVideoTrack(_)
-            | signal_request::Message::UpdateDataSubscription(_) => {}
+            | signal_request::Message::UpdateVideoTrack(_) => {}
         }
     }
 
@@ -178,10 +172,17 @@ impl Session {
     }
 
     fn permit(&self, context: &mut Context<'_>, permission: proto::SubscriptionPermission) {
-        let entry = |entry: proto::TrackPermission| ReceiverPermission {
-            identity: entry.participant_identity,
-            sid: entry.participant_sid,
-            tracks: (!entry.all_tracks).then(|| entry.track_sids.into_iter().take(MAX_LIST).collect::<HashSet<_>>()),
+        let machine = &*context.machine;
+        let entry = |entry: proto::TrackPermission| {
+            // One that is named by its sid keeps the permission when it joins anew, as with LiveKit.
+            let sid = entry.participant_sid.parse().ok().filter(|_| entry.participant_identity.is_empty());
+            let named = sid.and_then(|sid: ParticipantSid| machine.present(&sid).ok()).map(LocalParticipant::identity);
+            let tracks = || entry.track_sids.into_iter().take(MAX_LIST).collect::<HashSet<_>>();
+            ReceiverPermission {
+                identity: named.map_or(entry.participant_identity, ToString::to_string),
+                sid: entry.participant_sid,
+                tracks: (!entry.all_tracks).then(tracks),
+            }
         };
         let permission = match permission.all_participants {
             true => PublisherPermission::default(),
@@ -201,12 +202,17 @@ impl Session {
     /// Applies what a client that resumes says of its own state.
     pub(super) fn sync(&mut self, context: &mut Context<'_>, state: proto::SyncState) {
         let published = state.publish_tracks.iter().filter_map(|published| published.track.as_ref());
-        if published.into_iter().any(|track| !context.machine.has_announced(&self.sid, &track.sid)) {
+        let is_unknown = published.into_iter().any(|track| !context.machine.has_announced(&self.sid, &track.sid));
+        let data = state.publish_data_tracks.iter().filter_map(|published| published.info.as_ref());
+        if is_unknown || data.into_iter().any(|track| !context.machine.has_data_track(&self.sid, &track.sid)) {
             self.reconnect(context);
             return;
         }
         if let Some(wish) = state.subscription {
             self.subscribe(context, wish);
+        }
+        if let Some(wishes) = state.data_subscription {
+            self.subscribe_data(context, wishes);
         }
         let disabled = TrackSettings { is_disabled: true, ..TrackSettings::default() };
         self.set_settings(context, state.track_sids_disabled.into_iter(), disabled);
@@ -226,6 +232,6 @@ fn quality(number: i32) -> Quality {
     usize::try_from(number).ok().and_then(|index| Quality::ALL.get(index).copied()).unwrap_or(Quality::High)
 }
 
-fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
+pub(super) fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
     tracks.take(MAX_LIST).filter_map(|track| track.parse().ok()).collect()
 }

@@ -56,6 +56,9 @@ impl Session {
         let present: Vec<_> = own.chain(context.machine.visible_to(&self.sid)).map(participant_info).collect();
         self.send(messages::update(present));
         self.send(Message::RoomUpdate(proto::RoomUpdate { room: Some(messages::room_info(context.machine)) }));
+        if context.machine.uses_data_handles(&self.sid) {
+            self.send_data_handles(context);
+        }
         self.refresh_token(context);
         self.closes_resume(ClosedResume::AfterMessages);
     }

@@ -1,9 +1,11 @@
 //! Sessions with the machine, as the driver runs them.
 
+mod data_tracks;
 mod joining;
 mod leaving;
 mod messages;
 mod metadata;
+mod permissions;
 mod simulate;
 mod tracks;
 mod updates;

@@ -95,19 +95,6 @@ fn speech_and_connections_are_told_of_those_that_are_received() {
 }
 
 #[test]
-fn data_tracks_are_refused() {
-    let mut world = World::new();
-    let alice = world.joined("alice", None);
-    world.take_all();
-    world.request(&alice, Request::PublishDataTrackRequest(proto::PublishDataTrackRequest::default()));
-    let reasons = world.take(&alice).into_iter().map(|message| match message {
-        Response::RequestResponse(response) => (response.request_id, response.reason()),
-        other => panic!("{other:?}"),
-    });
-    assert_eq!(reasons.collect::<Vec<_>>(), [(0, Reason::UnsupportedType)]);
-}
-
-#[test]
 fn data_of_the_server_and_of_the_sandbox_is_sent_by_the_media_worker() {
     let mut world = World::new();
     let alice = world.joined("alice", None);

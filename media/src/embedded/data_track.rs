@@ -1,0 +1,211 @@
+//! Data tracks as clients publish them, and the handles by which a subscriber tells them apart.
+
+use std::collections::BTreeMap;
+
+use conclave_model::participant::{Track, TrackKind, TrackSource};
+use conclave_model::{ParticipantSid, TrackSid};
+use livekit_protocol as proto;
+use proto::{PublishDataTrackRequest, data_track_frame_encoding, data_track_schema_encoding};
+
+/// The longest name of a track or a schema, in characters.
+const MAX_NAME: usize = 256;
+/// The longest name of an encoding, in characters.
+const MAX_ENCODING: usize = 32;
+
+/// Why a data track is not admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataTrackError {
+    /// The grants forbid it, or the participant is gone.
+    NotAllowed,
+    /// The handle does not fit into packets.
+    InvalidHandle,
+    /// The name is empty or too long.
+    InvalidName,
+    /// The name of a schema or an encoding is empty or too long.
+    InvalidRequest,
+    /// Another data track of the participant has the handle.
+    DuplicateHandle,
+    /// Another data track of the participant has the name.
+    DuplicateName,
+    /// The participant has as many tracks as one may have.
+    LimitExceeded,
+}
+
+/// Returns the handle of a requested track, if the request is valid.
+pub(super) fn check(request: &PublishDataTrackRequest) -> Result<u16, DataTrackError> {
+    let handle = u16::try_from(request.pub_handle).ok().filter(|handle| *handle != 0);
+    let handle = handle.ok_or(DataTrackError::InvalidHandle)?;
+    if !is_name(&request.name, MAX_NAME) {
+        return Err(DataTrackError::InvalidName);
+    }
+    let frames = request.frame_encoding.as_ref().and_then(|encoding| encoding.value.as_ref());
+    let schema = request.schema.as_ref();
+    let schema_encoding = schema.and_then(|schema| schema.encoding.as_ref()?.value.as_ref());
+    let names = [
+        match frames {
+            Some(data_track_frame_encoding::Value::Custom(name)) => Some((name, MAX_ENCODING)),
+            _ => None,
+        },
+        match schema_encoding {
+            Some(data_track_schema_encoding::Value::Custom(name)) => Some((name, MAX_ENCODING)),
+            _ => None,
+        },
+        schema.map(|schema| (&schema.name, MAX_NAME)),
+    ];
+    let are_names = names.into_iter().flatten().all(|(name, most)| is_name(name, most));
+    if are_names { Ok(handle) } else { Err(DataTrackError::InvalidRequest) }
+}
+
+fn is_name(name: &str, most: usize) -> bool {
+    !name.is_empty() && name.chars().count() <= most
+}
+
+/// Returns a requested track as clients see it.
+pub(super) fn info(request: &PublishDataTrackRequest, sid: &TrackSid) -> proto::DataTrackInfo {
+    proto::DataTrackInfo {
+        pub_handle: request.pub_handle,
+        sid: sid.to_string(),
+        name: request.name.clone(),
+        encryption: request.encryption,
+        frame_encoding: request.frame_encoding.clone(),
+        schema: request.schema.clone(),
+    }
+}
+
+/// Returns a data track as reports and lists show it.
+pub(super) fn published(sid: TrackSid, name: &str) -> Track {
+    Track {
+        sid,
+        kind: TrackKind::Data,
+        source: TrackSource::Unknown,
+        muted: false,
+        name: Some(name.to_owned()),
+        width: None,
+        height: None,
+        simulcast: None,
+        mime_type: None,
+    }
+}
+
+/// The handles by which a subscriber knows the data tracks that it receives. One is used again as late as possible, since packets of
+/// the track that had it may still be on their way.
+#[derive(Debug, Default)]
+pub(super) struct DataHandles {
+    by_track: BTreeMap<TrackSid, DataHandle>,
+    last: u16,
+}
+
+/// The handle of a data track.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DataHandle {
+    /// How packets of the track name it.
+    pub handle: u16,
+    /// The publisher of the track.
+    pub publisher: ParticipantSid,
+}
+
+impl DataHandles {
+    /// Gives a track a handle; `None` if it has one, or there is none left.
+    pub fn assign(&mut self, track: TrackSid, publisher: ParticipantSid) -> Option<u16> {
+        if self.by_track.contains_key(&track) || self.by_track.len() >= usize::from(u16::MAX) {
+            return None;
+        }
+        let is_used = |handle: u16| handle == 0 || self.by_track.values().any(|known| known.handle == handle);
+        let mut handle = self.last.wrapping_add(1);
+        while is_used(handle) {
+            handle = handle.wrapping_add(1);
+        }
+        self.last = handle;
+        self.by_track.insert(track, DataHandle { handle, publisher });
+        Some(handle)
+    }
+
+    /// Takes the handle of a track that is no longer received.
+    pub fn release(&mut self, track: &TrackSid) -> Option<DataHandle> {
+        self.by_track.remove(track)
+    }
+
+    /// Returns the tracks and their handles.
+    pub fn iter(&self) -> impl Iterator<Item = (&TrackSid, &DataHandle)> {
+        self.by_track.iter()
+    }
+
+    /// Returns whether the client has ever received a data track.
+    pub const fn are_used(&self) -> bool {
+        self.last != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(handle: u32, name: &str) -> PublishDataTrackRequest {
+        PublishDataTrackRequest { pub_handle: handle, name: name.to_owned(), ..Default::default() }
+    }
+
+    #[test]
+    fn a_handle_fits_into_packets_and_names_have_bounded_lengths() {
+        for (handle, expected) in [
+            (0, Err(DataTrackError::InvalidHandle)),
+            (1, Ok(1)),
+            (65_535, Ok(65_535)),
+            (65_536, Err(DataTrackError::InvalidHandle)),
+        ] {
+            assert_eq!(check(&request(handle, "position")), expected, "{handle}");
+        }
+        for (name, expected) in [
+            (String::new(), Err(DataTrackError::InvalidName)),
+            ("é".repeat(256), Ok(1)),
+            ("n".repeat(257), Err(DataTrackError::InvalidName)),
+        ] {
+            assert_eq!(check(&request(1, &name)), expected);
+        }
+        let custom = |name: &str| {
+            let value = Some(data_track_frame_encoding::Value::Custom(name.to_owned()));
+            let frame_encoding = Some(proto::DataTrackFrameEncoding { value });
+            check(&PublishDataTrackRequest { frame_encoding, ..request(1, "position") })
+        };
+        assert_eq!(custom("mine"), Ok(1));
+        assert_eq!(
+            (custom(""), custom(&"m".repeat(33))),
+            (Err(DataTrackError::InvalidRequest), Err(DataTrackError::InvalidRequest))
+        );
+        let schema = |name: &str, encoding: &str| {
+            let value = Some(data_track_schema_encoding::Value::Custom(encoding.to_owned()));
+            let encoding = Some(proto::DataTrackSchemaEncoding { value });
+            let schema = Some(proto::DataTrackSchemaId { name: name.to_owned(), encoding });
+            check(&PublishDataTrackRequest { schema, ..request(1, "position") })
+        };
+        assert_eq!(schema("Position", "mine"), Ok(1));
+        for (name, encoding) in [("", "mine"), ("Position", ""), (&*"n".repeat(257), "mine")] {
+            assert_eq!(schema(name, encoding), Err(DataTrackError::InvalidRequest));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn tracks_never_share_a_handle_and_none_is_0(steps in prop::collection::vec((0..20_usize, any::<bool>()), 0..200)) {
+            let mut handles = DataHandles { last: u16::MAX - 5, ..DataHandles::default() };
+            for (track, assigns) in steps {
+                let track: TrackSid = format!("DTR_{track}").parse().unwrap();
+                let is_known = handles.by_track.contains_key(&track);
+                if assigns {
+                    let before = handles.last;
+                    let assigned = handles.assign(track, "PA_1".parse().unwrap());
+                    prop_assert_eq!(assigned.is_some(), !is_known);
+                    prop_assert!(assigned.is_none_or(|handle| handle != before), "not used again at once");
+                } else {
+                    prop_assert_eq!(handles.release(&track).is_some(), is_known);
+                }
+                let mut used: Vec<_> = handles.iter().map(|(_, known)| known.handle).collect();
+                used.sort_unstable();
+                used.dedup();
+                prop_assert_eq!(used.len(), handles.by_track.len());
+                prop_assert!(!used.contains(&0));
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Whom a publisher lets receive its tracks, in every order.
+
+use super::*;
+
+/// What happens in a room, once each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The publisher permits its tracks to bob only.
+    Permit,
+    /// It publishes audio or video.
+    Publish,
+    /// It publishes a data track, which both others want.
+    PublishData,
+    BobJoins,
+    CarolJoins,
+    /// The publisher, and whoever else is there, loses its websocket and resumes.
+    Resume,
+}
+
+const STEPS: [Step; 6] =
+    [Step::Permit, Step::Publish, Step::PublishData, Step::BobJoins, Step::CarolJoins, Step::Resume];
+
+fn permit(identity: &str, sid: &str, tracks: &[&TrackSid]) -> Request {
+    let entry = proto::TrackPermission {
+        participant_identity: identity.to_owned(),
+        participant_sid: sid.to_owned(),
+        all_tracks: tracks.is_empty(),
+        track_sids: tracks.iter().map(ToString::to_string).collect(),
+    };
+    let permission = proto::SubscriptionPermission { all_participants: false, track_permissions: vec![entry] };
+    Request::SubscriptionPermission(permission)
+}
+
+/// Returns all orders of some steps.
+fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+    let Some((first, rest)) = steps.split_first() else { return vec![vec![]] };
+    let with_first = |order: Vec<Step>| {
+        (0..=order.len()).map(move |at| {
+            let mut order = order.clone();
+            order.insert(at, *first);
+            order
+        })
+    };
+    orders(rest).into_iter().flat_map(with_first).collect()
+}
+
+impl World {
+    fn resume_all(&mut self) {
+        let sids: Vec<_> = self.sessions.keys().cloned().collect();
+        for sid in &sids {
+            self.call(sid, Session::detach);
+            self.call(sid, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
+            self.media(sid, PeerEvent::Resumed { last_message_seq: 0 });
+        }
+    }
+
+    /// Joins a client that wants all tracks, also data tracks.
+    fn join_eager(&mut self, identity: &str) -> ParticipantSid {
+        let client = Client { subscriptions: Subscriptions::new(true).with_data(true), ..Client::default() };
+        let sid = self.machine.request_join(claims(identity, None), client, START).unwrap();
+        self.machine.admit(&sid, START).unwrap();
+        let session = Session::new(sid.clone(), identity.parse().unwrap(), ConnectionMode::Single, reading(START));
+        self.sessions.insert(sid.clone(), session);
+        self.call(&sid, |session, context| session.start(context, &parameters(ConnectionMode::Single)));
+        self.connect(&sid);
+        sid
+    }
+
+    fn receives_data(&self, sid: &ParticipantSid) -> bool {
+        !self.machine.data_handles(sid).is_empty()
+    }
+}
+
+#[test]
+fn a_permission_holds_in_every_order_of_its_message_tracks_joins_and_resumes() {
+    for order in orders(&STEPS) {
+        let mut world = World::new();
+        let alice = world.joined("alice", None);
+        let (mut track, mut bob, mut carol) = (None, None, None);
+        for step in &order {
+            match step {
+                Step::Permit => world.request(&alice, permit("bob", "", &[])),
+                Step::Publish => track = Some(world.publish(&alice)),
+                Step::PublishData => {
+                    let name = "position".to_owned();
+                    let request = proto::PublishDataTrackRequest { pub_handle: 1, name, ..Default::default() };
+                    world.request(&alice, Request::PublishDataTrackRequest(request));
+                }
+                Step::BobJoins => bob = Some(world.join_eager("bob")),
+                Step::CarolJoins => carol = Some(world.join_eager("carol")),
+                Step::Resume => world.resume_all(),
+            }
+        }
+        let (track, bob, carol) = (track.unwrap(), bob.unwrap(), carol.unwrap());
+        assert!(world.is_subscribed(&bob, &track) && world.receives_data(&bob), "{order:?}");
+        assert!(!world.is_subscribed(&carol, &track) && !world.receives_data(&carol), "{order:?}");
+    }
+}
+
+#[test]
+fn a_permission_for_a_track_holds_from_its_announcement_on() {
+    let mut world = World::new();
+    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
+    world.request(&alice, Request::AddTrack(camera()));
+    let messages = world.take(&alice);
+    let Some(Response::TrackPublished(published)) = messages.last() else { panic!("{messages:?}") };
+    let first: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
+    world.request(&alice, permit("bob", "", &[&first]));
+    let layers = vec![Quality::Low];
+    let negotiated = PeerEvent::TrackPublished { track: first.clone(), mid: "3".into(), codec: Codec::Vp8, layers };
+    world.media(&alice, negotiated);
+    assert!(world.is_subscribed(&bob, &first));
+    world.request(&alice, Request::AddTrack(AddTrackRequest { cid: "other".into(), ..camera() }));
+    let messages = world.take(&alice);
+    let Some(Response::TrackPublished(published)) = messages.last() else { panic!("{messages:?}") };
+    let second: TrackSid = published.track.as_ref().unwrap().sid.parse().unwrap();
+    let layers = vec![Quality::Low];
+    world
+        .media(&alice, PeerEvent::TrackPublished { track: second.clone(), mid: "4".into(), codec: Codec::Vp8, layers });
+    assert!(!world.is_subscribed(&bob, &second));
+}
+
+#[test]
+fn a_participant_that_was_named_by_its_sid_keeps_the_permission_when_it_joins_anew() {
+    let mut world = World::new();
+    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
+    let track = world.publish(&alice);
+    world.request(&alice, permit("", bob.as_str(), &[]));
+    assert!(world.is_subscribed(&bob, &track));
+    let again = world.joined("bob", None);
+    assert!(world.is_subscribed(&again, &track));
+    world.request(&alice, permit("", "PA_nobody", &[]));
+    assert!(!world.is_subscribed(&again, &track));
+}
