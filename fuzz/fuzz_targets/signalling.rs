@@ -81,6 +81,7 @@ async fn connect(
         identity: identity.parse().unwrap(),
         name: String::new(),
         metadata: String::new(),
+        attributes: std::collections::BTreeMap::new(),
         role: None,
         role_change: None,
         max_kbps: None,

@@ -9,6 +9,7 @@ mod claims;
 mod grants;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub struct TokenRequest {
     pub name: String,
     /// The participant's metadata; empty if there is none.
     pub metadata: String,
+    /// The participant's attributes besides those of the server.
+    pub attributes: BTreeMap<String, String>,
     /// The role to join with.
     pub role: Option<RoleName>,
     /// The last role change of the identity in the room, which this token is newer than.
@@ -133,7 +136,9 @@ impl TokenSigner {
         let max_kbps = max_kbps.as_deref().map(|kbps| (MAX_KBPS_ATTRIBUTE, kbps));
         let role_change = request.role_change.map(|change| change.to_string());
         let role_change = role_change.as_deref().map(|change| (ROLE_CHANGE_ATTRIBUTE, change));
-        let attributes = role.into_iter().chain(max_kbps).chain(role_change);
+        let own = request.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        // Those of the server last, so that no other replaces them.
+        let attributes = own.chain(role).chain(max_kbps).chain(role_change);
         let timeout = request.empty_timeout_seconds.saturating_add(ROOM_GRACE_SECONDS);
         let payload = Payload {
             name: request.name.as_str().into(),

@@ -3,6 +3,7 @@
 //! A [`Role`] is complete. A [`RoleInput`] is what a caller sends: every field optional, filled from the defaults before
 //! anything else looks at it.
 
+mod attributes;
 mod input;
 mod permissions;
 mod publish;
@@ -10,6 +11,7 @@ mod publish;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use self::attributes::{RoleAttributes, RoleAttributesError};
 pub use self::input::{AudioInput, RoleInput, RoleNameMismatch, RolePublishInput, RoleSubscribeInput, VideoInput};
 pub use self::permissions::{Permission, RolePermissions};
 pub use self::publish::{AudioCodec, AudioProfile, PublishCodec, PublishKind, RolePublish, VideoCodec, VideoProfile};
@@ -34,6 +36,9 @@ pub struct Role {
     pub max_peer_count: PeerCount,
     /// Whether holders are invisible to other participants.
     pub hidden: bool,
+    /// Beyond the contract: attributes that participants who join with the role start with. Shown only if there are any.
+    #[serde(default, skip_serializing_if = "RoleAttributes::is_empty")]
+    pub attributes: RoleAttributes,
 }
 
 /// The media that a role receives.

@@ -32,6 +32,7 @@ class Native:
     def reset(self):
         self.room, self.tasks, self.inbox, self.history = None, [], [], []
         self.inbound, self.sent, self.subscriptions = {}, 0, []
+        self.data_tracks, self.frames = {}, []
 
     def call(self, action, timeout=40, **options):
         """Runs an action, and returns its result."""
@@ -56,6 +57,7 @@ class Native:
             "from": packet.participant.identity if packet.participant else None,
             "topic": packet.topic, "length": len(packet.data), "text": bytes(packet.data[:64]).decode(errors="replace"),
         }))
+        room.on("data_track_published", lambda track: self.tasks.append(self.loop.create_task(self.read(track))))
         for event in ("reconnecting", "reconnected", "disconnected"):
             room.on(event, lambda *_, event=event: self.history.append([event, time.monotonic()]))
         begun = time.monotonic()
@@ -164,6 +166,30 @@ class Native:
 
     async def received(self):
         return self.inbox
+
+    async def describe(self, name, attributes):
+        """Says something of itself."""
+        await self.room.local_participant.set_name(name)
+        await self.room.local_participant.set_attributes(attributes)
+
+    async def described(self, identity):
+        """What a participant says of itself."""
+        participant = self.room.remote_participants.get(identity)
+        return participant and {"name": participant.name, "attributes": dict(participant.attributes)}
+
+    async def publishData(self, name):
+        self.data_tracks[name] = await self.room.local_participant.publish_data_track(name=name)
+
+    async def pushData(self, name, text):
+        self.data_tracks[name].try_push(rtc.DataTrackFrame(payload=text.encode()))
+
+    async def read(self, track):
+        """Subscribes to a data track, and keeps its frames."""
+        async for frame in track.subscribe():
+            self.frames.append({"from": track.publisher_identity, "track": track.info.name, "text": bytes(frame.payload).decode()})
+
+    async def dataFrames(self):
+        return self.frames
 
     async def events(self):
         return self.history

@@ -11,16 +11,21 @@ let events = [];
 let drawing = [];
 let encoder;
 let session;
+let dataTracks = {};
+let frames = [];
 
 const actions = {
   async join({ url, token, single, adaptive, dynacast, relay }) {
     await room?.disconnect();
     received = [];
     events = [];
+    dataTracks = {};
+    frames = [];
     room = new Room({ singlePeerConnection: single, adaptiveStream: adaptive ?? false, dynacast: dynacast ?? false });
     room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic) => received.push({
       from: participant?.identity ?? null, topic: topic ?? null, length: bytes.length, text: new TextDecoder().decode(bytes.slice(0, 64)),
     }));
+    room.on(RoomEvent.DataTrackPublished, readData);
     room.on(RoomEvent.TrackSubscribed, (track) => document.body.append(track.attach()));
     for (const event of [RoomEvent.Reconnecting, RoomEvent.SignalReconnecting, RoomEvent.Reconnected, RoomEvent.Disconnected]) {
       room.on(event, (detail) => events.push([event, String(detail ?? ''), Math.round(performance.now())]));
@@ -168,6 +173,30 @@ const actions = {
     return received;
   },
 
+  // Says something of itself.
+  async describe({ name, attributes }) {
+    await room.localParticipant.setName(name);
+    await room.localParticipant.setAttributes(attributes);
+  },
+
+  // What a participant says of itself.
+  async described({ identity }) {
+    const participant = room.remoteParticipants.get(identity);
+    return participant ? { name: participant.name, attributes: participant.attributes } : null;
+  },
+
+  async publishData({ name }) {
+    dataTracks[name] = await room.localParticipant.publishDataTrack({ name });
+  },
+
+  async pushData({ name, text }) {
+    await dataTracks[name].tryPush({ payload: new TextEncoder().encode(text) });
+  },
+
+  async dataFrames() {
+    return frames;
+  },
+
   async events() {
     return events;
   },
@@ -199,6 +228,14 @@ const actions = {
     await room.disconnect();
   },
 };
+
+// Subscribes to a data track, and keeps its frames.
+async function readData(track) {
+  const reader = track.subscribe().getReader();
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    frames.push({ from: track.publisherIdentity, track: track.info.name, text: new TextDecoder().decode(read.value.payload) });
+  }
+}
 
 async function send({ length, text, topic, reliable, to, count }, interval) {
   for (let number = 0; number < (count ?? 1); number += 1) {

@@ -1698,6 +1698,8 @@ type Region string
 
 // Role A role as it is stored, served and turned into grants.
 type Role struct {
+	Attributes *RoleAttributes `json:"attributes,omitempty"`
+
 	// Hidden Whether holders are invisible to other participants.
 	Hidden       bool      `json:"hidden"`
 	MaxPeerCount PeerCount `json:"max_peer_count"`
@@ -1715,6 +1717,9 @@ type Role struct {
 	// Subscribe The media that a role receives.
 	Subscribe RoleSubscribe `json:"subscribe"`
 }
+
+// RoleAttributes defines model for RoleAttributes.
+type RoleAttributes map[string]string
 
 // RoleChange One change of a participant's role; exactly one of `changed_by_identity` and `changed_by_api_key_prefix` is present.
 type RoleChange struct {
@@ -1774,6 +1779,8 @@ type RoleChangeResult struct {
 
 // RoleInput A role as a caller sends it.
 type RoleInput struct {
+	Attributes *RoleAttributes `json:"attributes,omitempty"`
+
 	// Hidden Whether holders are invisible to other participants; default false.
 	Hidden       *bool      `json:"hidden,omitempty"`
 	MaxPeerCount *PeerCount `json:"max_peer_count,omitempty"`

@@ -17,6 +17,7 @@ fn request() -> TokenRequest {
         identity: "alice@example.org".parse().unwrap(),
         name: "Alice".into(),
         metadata: r#"{"a":1}"#.into(),
+        attributes: std::collections::BTreeMap::new(),
         role: Some("host".parse().unwrap()),
         role_change: None,
         max_kbps: Some(900),
@@ -58,6 +59,14 @@ fn a_token_has_the_claims_that_livekit_reads() {
         })
     );
     assert_eq!(minted.expires_at, Timestamp::from_millis(1_700_000_600_000));
+}
+
+#[test]
+fn no_attribute_of_a_role_replaces_one_of_the_server() {
+    let attributes = [("svc.role", "owner"), ("team", "blue")].map(|(name, value)| (name.into(), value.into())).into();
+    let minted = signer().mint(&TokenRequest { attributes, ..request() }, NOW).unwrap();
+    let expected = json!({"svc.role": "host", "svc.publish.max_kbps": "900", "team": "blue"});
+    assert_eq!(payload_of(&minted.token)["attributes"], expected);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{
-    AudioCodec, AudioProfile, PublishCodec, PublishKind, Role, RolePermissions, RolePublish, RoleSubscribe, VideoCodec,
-    VideoProfile,
+    AudioCodec, AudioProfile, PublishCodec, PublishKind, Role, RoleAttributes, RolePermissions, RolePublish, RoleSubscribe,
+    VideoCodec, VideoProfile,
 };
 use crate::RoleName;
 use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};
@@ -43,6 +43,10 @@ pub struct RoleInput {
     #[serde(default, deserialize_with = "non_null")]
     #[schema(nullable = false)]
     pub hidden: Option<bool>,
+    /// Beyond the contract: attributes that participants who join with the role start with; default none.
+    #[serde(default, deserialize_with = "non_null")]
+    #[schema(nullable = false)]
+    pub attributes: Option<RoleAttributes>,
 }
 
 /// RolePublish as a caller sends it.
@@ -150,6 +154,7 @@ impl RoleInput {
             priority: self.priority.unwrap_or(Priority::known(3)),
             max_peer_count: self.max_peer_count.unwrap_or(PeerCount::known(0)),
             hidden: self.hidden.unwrap_or(false),
+            attributes: self.attributes.unwrap_or_default(),
         })
     }
 }

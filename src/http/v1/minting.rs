@@ -113,6 +113,7 @@ pub(super) fn mint(
         identity: holder.identity,
         name: holder.name,
         metadata: holder.metadata,
+        attributes: context.role.as_ref().map(|role| role.attributes.clone().into()).unwrap_or_default(),
         role: context.role.as_ref().map(|role| role.name.clone()),
         role_change: context.role_change,
         max_kbps,

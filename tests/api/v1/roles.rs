@@ -68,6 +68,21 @@ fn the_codecs_of_video_are_kept_and_shown_only_if_they_were_set() {
 }
 
 #[test]
+fn what_is_beyond_the_contract_is_shown_only_where_it_is_used() {
+    let app = TestApp::start();
+    let path = format!("/v1/templates/{}/roles/host", template(&app, "t", &json!({})));
+    let beyond = json!({"permissions": {"update_own_metadata": true}, "attributes": {"team": "blue"}});
+    let mut expected = complete("host");
+    expected["permissions"]["update_own_metadata"] = json!(true);
+    expected["attributes"] = json!({"team": "blue"});
+    assert_eq!(app.put(&path).json(beyond).send().expect(201), expected);
+    assert_eq!(app.get(&path).send().expect(200), expected);
+    assert_eq!(app.put(&path).json(expected.clone()).send().expect(200), expected);
+    let unused = json!({"permissions": {"update_own_metadata": false}, "attributes": {}});
+    assert_eq!(app.put(&path).json(unused).send().expect(200), complete("host"));
+}
+
+#[test]
 fn absent_fields_get_their_defaults() {
     let app = TestApp::start();
     let path = format!("/v1/templates/{}/roles/host", template(&app, "t", &json!({})));
@@ -89,6 +104,9 @@ fn each_field_out_of_its_range_is_refused_by_its_dotted_path() {
         (json!({"name": "guest"}), "name"),
         (json!({"name": null}), "name"),
         (json!({"publish": null}), "publish"),
+        (json!({"attributes": null}), "attributes"),
+        (json!({"attributes": {"svc.role": "owner"}}), "attributes"),
+        (json!({"attributes": {"team": ""}}), "attributes.team"),
         (json!({"publish": {"allowed": ["smell"]}}), "publish.allowed[0]"),
         (json!({"publish": {"max_kbps": 15}}), "publish.max_kbps"),
         (json!({"publish": {"max_kbps": 50_001}}), "publish.max_kbps"),

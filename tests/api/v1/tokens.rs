@@ -100,7 +100,7 @@ fn a_role_replaces_the_permissions_with_its_grants_and_attaches_its_attributes()
             "publish": {"allowed": ["data"], "max_kbps": 900}, "subscribe": {"to_roles": []}, "hidden": true
         },
         "speaker": {"publish": {"allowed": ["audio", "screen"]}, "subscribe": {"to_roles": ["viewer"]}},
-        "narrator": {"permissions": {"update_own_metadata": true}},
+        "narrator": {"permissions": {"update_own_metadata": true}, "attributes": {"team": "blue"}},
         "host": {}
     });
     room_on(&app, "a", &template(&app, "t", &roles));
@@ -122,6 +122,7 @@ fn a_role_replaces_the_permissions_with_its_grants_and_attaches_its_attributes()
     assert!(claims["video"].get("canUpdateOwnMetadata").is_none(), "{claims}");
     let claims = payload(&app, json!({"role": "narrator"}));
     assert_eq!(claims["video"]["canUpdateOwnMetadata"], json!(true));
+    assert_eq!(claims["attributes"], json!({"svc.role": "narrator", "team": "blue"}));
 }
 
 #[test]

@@ -14,7 +14,10 @@ const PARTICIPANTS: &str = "/v1/rooms/stage/participants";
 /// A room whose speakers may change their own metadata, with a speaker and a host.
 fn stage() -> Call {
     let mut call = Call::new(crate::support::TestApp::start_with_webrtc());
-    let roles = json!({"speaker": {"permissions": {"update_own_metadata": true}}, "host": {}});
+    let roles = json!({
+        "speaker": {"permissions": {"update_own_metadata": true}, "attributes": {"team": "blue"}},
+        "host": {},
+    });
     call.app.room_with_roles("stage", &roles);
     for (identity, role) in [("alice", "speaker"), ("bob", "host")] {
         call.enter(identity, role);
@@ -67,6 +70,7 @@ impl Call {
 #[test]
 fn a_client_whose_role_permits_it_changes_what_others_those_that_come_later_and_the_api_see_of_it() {
     let mut call = stage();
+    call.sees(1, "alice", "", "team", Some("blue"));
     assert_eq!(call.answer(0, 1, update(1, "Alice", &[("hand", "up"), ("seat", "4")])), Reason::Ok);
     call.sees(1, "alice", "Alice", "hand", Some("up"));
     let listed = call.listed("alice");

@@ -81,6 +81,7 @@ impl TestPlane {
             identity: identity.parse().unwrap(),
             name: identity.to_owned(),
             metadata: String::new(),
+            attributes: std::collections::BTreeMap::new(),
             role: Some("host".parse().unwrap()),
             role_change: None,
             max_kbps: Some(100),

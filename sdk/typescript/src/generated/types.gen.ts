@@ -869,6 +869,10 @@ export type Region = 'auto' | 'af-east' | 'eu-west' | 'us-east';
  */
 export type Role = {
     /**
+     * Beyond the contract: attributes that participants who join with the role start with. Shown only if there are any.
+     */
+    attributes?: RoleAttributes;
+    /**
      * Whether holders are invisible to other participants.
      */
     hidden: boolean;
@@ -896,6 +900,10 @@ export type Role = {
      * The roles whose media holders receive.
      */
     subscribe: RoleSubscribe;
+};
+
+export type RoleAttributes = {
+    [key: string]: string;
 };
 
 /**
@@ -950,6 +958,10 @@ export type RoleChangeResult = {
  * A role as a caller sends it.
  */
 export type RoleInput = {
+    /**
+     * Beyond the contract: attributes that participants who join with the role start with; default none.
+     */
+    attributes?: RoleAttributes;
     /**
      * Whether holders are invisible to other participants; default false.
      */

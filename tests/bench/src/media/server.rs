@@ -164,6 +164,7 @@ fn sign(signer: &TokenSigner, room: &str, identity: &str) -> Result<String, Benc
         identity: identity.parse()?,
         name: String::new(),
         metadata: String::new(),
+        attributes: std::collections::BTreeMap::new(),
         role: None,
         role_change: None,
         max_kbps: None,

@@ -73,6 +73,7 @@ from .recording_type import RecordingType
 from .recording_updated_event import RecordingUpdatedEvent
 from .region import Region
 from .role import Role
+from .role_attributes import RoleAttributes
 from .role_change import RoleChange
 from .role_change_page import RoleChangePage
 from .role_change_result import RoleChangeResult
@@ -199,6 +200,7 @@ __all__ = (
     "RecordingUpdatedEvent",
     "Region",
     "Role",
+    "RoleAttributes",
     "RoleChange",
     "RoleChangePage",
     "RoleChangeResult",

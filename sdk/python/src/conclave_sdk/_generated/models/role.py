@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attrs import define as _attrs_define
 from attrs import field as _attrs_field
 
+from ..types import UNSET, Unset
+
 if TYPE_CHECKING:
+    from ..models.role_attributes import RoleAttributes
     from ..models.role_permissions import RolePermissions
     from ..models.role_publish import RolePublish
     from ..models.role_subscribe import RoleSubscribe
@@ -32,6 +35,7 @@ class Role:
     """
     subscribe: RoleSubscribe
     """ The media that a role receives. """
+    attributes: RoleAttributes | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,6 +53,10 @@ class Role:
 
         subscribe = self.subscribe.to_dict()
 
+        attributes: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.attributes, Unset):
+            attributes = self.attributes.to_dict()
+
         field_dict: dict[str, Any] = {}
         field_dict.update(self.additional_properties)
         field_dict.update(
@@ -62,11 +70,14 @@ class Role:
                 "subscribe": subscribe,
             }
         )
+        if attributes is not UNSET:
+            field_dict["attributes"] = attributes
 
         return field_dict
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.role_attributes import RoleAttributes  # noqa: PLC0415
         from ..models.role_permissions import RolePermissions  # noqa: PLC0415
         from ..models.role_publish import RolePublish  # noqa: PLC0415
         from ..models.role_subscribe import RoleSubscribe  # noqa: PLC0415
@@ -86,6 +97,13 @@ class Role:
 
         subscribe = RoleSubscribe.from_dict(d.pop("subscribe"))
 
+        _attributes = d.pop("attributes", UNSET)
+        attributes: RoleAttributes | Unset
+        if isinstance(_attributes, Unset):
+            attributes = UNSET
+        else:
+            attributes = RoleAttributes.from_dict(_attributes)
+
         role = cls(
             hidden=hidden,
             max_peer_count=max_peer_count,
@@ -94,6 +112,7 @@ class Role:
             priority=priority,
             publish=publish,
             subscribe=subscribe,
+            attributes=attributes,
         )
 
         role.additional_properties = d

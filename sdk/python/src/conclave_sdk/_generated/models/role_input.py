@@ -8,6 +8,7 @@ from attrs import define as _attrs_define
 from ..types import UNSET, Unset
 
 if TYPE_CHECKING:
+    from ..models.role_attributes import RoleAttributes
     from ..models.role_permissions import RolePermissions
     from ..models.role_publish_input import RolePublishInput
     from ..models.role_subscribe_input import RoleSubscribeInput
@@ -20,6 +21,7 @@ T = TypeVar("T", bound="RoleInput")
 class RoleInput:
     """A role as a caller sends it."""
 
+    attributes: RoleAttributes | Unset = UNSET
     hidden: bool | Unset = UNSET
     """ Whether holders are invisible to other participants; default false. """
     max_peer_count: int | Unset = UNSET
@@ -34,6 +36,10 @@ class RoleInput:
     """ RoleSubscribe as a caller sends it. """
 
     def to_dict(self) -> dict[str, Any]:
+        attributes: dict[str, Any] | Unset = UNSET
+        if not isinstance(self.attributes, Unset):
+            attributes = self.attributes.to_dict()
+
         hidden = self.hidden
 
         max_peer_count = self.max_peer_count
@@ -57,6 +63,8 @@ class RoleInput:
         field_dict: dict[str, Any] = {}
 
         field_dict.update({})
+        if attributes is not UNSET:
+            field_dict["attributes"] = attributes
         if hidden is not UNSET:
             field_dict["hidden"] = hidden
         if max_peer_count is not UNSET:
@@ -76,11 +84,19 @@ class RoleInput:
 
     @classmethod
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
+        from ..models.role_attributes import RoleAttributes  # noqa: PLC0415
         from ..models.role_permissions import RolePermissions  # noqa: PLC0415
         from ..models.role_publish_input import RolePublishInput  # noqa: PLC0415
         from ..models.role_subscribe_input import RoleSubscribeInput  # noqa: PLC0415
 
         d = dict(src_dict)
+        _attributes = d.pop("attributes", UNSET)
+        attributes: RoleAttributes | Unset
+        if isinstance(_attributes, Unset):
+            attributes = UNSET
+        else:
+            attributes = RoleAttributes.from_dict(_attributes)
+
         hidden = d.pop("hidden", UNSET)
 
         max_peer_count = d.pop("max_peer_count", UNSET)
@@ -111,6 +127,7 @@ class RoleInput:
             subscribe = RoleSubscribeInput.from_dict(_subscribe)
 
         role_input = cls(
+            attributes=attributes,
             hidden=hidden,
             max_peer_count=max_peer_count,
             name=name,
