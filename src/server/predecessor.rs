@@ -5,7 +5,7 @@
 //! another, so a copy says nothing about a process that may run beside it.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 
 use conclave_db::lease::Holder;
@@ -19,10 +19,10 @@ pub(super) fn replace(mut lock: &File, holder: Holder) -> io::Result<Option<Hold
     let Ok(boot) = fs::read_to_string(BOOT) else { return Ok(None) };
     let metadata = lock.metadata()?;
     let place = format!("{} {}:{}", boot.trim(), metadata.dev(), metadata.ino());
-    let mut text = String::new();
     lock.rewind()?;
     // Whatever else is in it was not written by this function.
-    let written = lock.read_to_string(&mut text).map(|_| text.trim_end().split_once(' ')).unwrap_or_default();
+    let text = io::read_to_string(lock).unwrap_or_default();
+    let written = text.trim_end().split_once(' ');
     let predecessor = written.filter(|(_, of)| *of == place).and_then(|(holder, _)| holder.parse().ok());
     lock.set_len(0)?;
     lock.write_all(format!("{holder} {place}\n").as_bytes())?;

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{
-    AudioCodec, AudioProfile, PublishCodec, PublishKind, Role, RoleAttributes, RolePermissions, RolePublish, RoleSubscribe,
-    VideoCodec, VideoProfile,
+    AudioCodec, AudioProfile, PublishCodec, PublishKind, Role, RoleAttributes, RolePermissions, RolePublish,
+    RoleSubscribe, VideoCodec, VideoProfile,
 };
 use crate::RoleName;
 use crate::bounded::{FrameRate, Kbps, PeerCount, Pixels, Priority};

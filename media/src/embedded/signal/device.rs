@@ -79,9 +79,10 @@ impl Device {
         match codec {
             Codec::H264 => {
                 let has_faulty_encoder = self.model == "xiaomi 2201117ti" && is_on(&["android"]);
-                !has_faulty_encoder && !(is_firefox && is_on(&["linux", "android"]))
+                let is_faulty_firefox = is_firefox && is_on(&["linux", "android"]);
+                !has_faulty_encoder && !is_faulty_firefox
             }
-            Codec::Vp9 => !(self.browser == "safari" && self.version() > LAST_SAFARI_WITH_VP9),
+            Codec::Vp9 => self.browser != "safari" || self.version() <= LAST_SAFARI_WITH_VP9,
             Codec::Av1 => self.browser != "safari",
             Codec::Opus | Codec::Vp8 | Codec::H265 => true,
         }

@@ -260,7 +260,6 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         subscriber_allow_pause: query.is_set("subscriber_allow_pause"),
         auto_subscribe_data_track: query.is_set("auto_subscribe_data_track"),
         disable_ice_lite: query.is_set("disable_ice_lite").unwrap_or_default(),
-        ..ConnectionSettings::default()
     };
     let named = query.text("capabilities").unwrap_or_default();
     let is_resume = query.is_set("reconnect").unwrap_or_default();

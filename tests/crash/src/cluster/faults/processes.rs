@@ -21,9 +21,9 @@ pub fn kill(run: &Run<'_>, active: usize, round: u32) -> Fault {
     let node = &run.installation.nodes[active];
     let stays_away = !round.is_multiple_of(5);
     if stays_away {
-        node.kill_for_now()
+        node.kill_for_now();
     } else {
-        node.kill()
+        node.kill();
     }
     let writes_after = wait_for_change(run, Instant::now());
     if stays_away {

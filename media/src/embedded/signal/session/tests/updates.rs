@@ -88,11 +88,11 @@ fn a_client_that_resumes_in_between_learns_of_all_and_of_nothing_older_later() {
     world.call(&watcher, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
     world.media(&watcher, PeerEvent::Resumed { last_message_seq: 0 });
     let version = |messages: &[Response]| {
-        let told = messages.iter().filter_map(|message| match message {
+        let told = messages.iter().rev().find_map(|message| match message {
             Response::Update(update) => update.participants.iter().find(|info| info.sid == second.as_str()),
             _ => None,
         });
-        told.last().map(|info| info.version)
+        told.map(|info| info.version)
     };
     let snapshot = world.take(&watcher);
     assert!(!updates(&snapshot).iter().any(|(identity, ..)| identity == "first"));
