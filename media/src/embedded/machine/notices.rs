@@ -97,6 +97,9 @@ impl Machine {
     /// Notifies all other clients of a participant.
     fn tell_others(&mut self, identity: &Identity, info: Arc<ParticipantInfo>, urgency: Urgency) {
         let (clients, reading) = (self.present_clients().count(), self.reading);
+        if clients == 0 {
+            return;
+        }
         self.change_batch(|batch| batch.push(identity, info, urgency, clients, reading));
     }
 
