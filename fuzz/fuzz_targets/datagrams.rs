@@ -11,8 +11,8 @@ use conclave_fuzz::rtc::Call;
 use conclave_fuzz::rtc::world::{Publication, SERVER};
 use conclave_fuzz::{records, seeds};
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::{ConnectionMode, PeerCommand};
 use conclave_rtc::machine::{Datagram, Source};
+use conclave_rtc::{ConnectionMode, PeerCommand};
 use libfuzzer_sys::fuzz_target;
 use str0m::format::Codec;
 
@@ -50,10 +50,11 @@ impl Target {
             call.world.clients[client].publisher.open_channel("_data_track");
         }
         call.world.run_until("the channels for data tracks are open", |world| {
-            [mallory, call.bob].iter().all(|client| world.clients[*client].publisher.channels.contains_key("_data_track"))
+            [mallory, call.bob]
+                .iter()
+                .all(|client| world.clients[*client].publisher.channels.contains_key("_data_track"))
         });
-        let (publisher, track): (ParticipantSid, TrackSid) =
-            ("PA_mallory".parse().unwrap(), "DTR_m4".parse().unwrap());
+        let (publisher, track): (ParticipantSid, TrackSid) = ("PA_mallory".parse().unwrap(), "DTR_m4".parse().unwrap());
         let publish = PeerCommand::PublishDataTrack { track: track.clone(), handle: 1 };
         call.world.command(publish.for_peer(publisher.clone()));
         let subscribe = PeerCommand::SubscribeDataTrack { publisher, track, handle: 2 };

@@ -47,8 +47,7 @@ impl Target {
         let mut call = Call::with_abilities(Abilities { all_codecs: true, ..Abilities::default() });
         let mallory = call.world.join_connected("PA_mallory", ConnectionMode::Single);
         let codecs = NAMES.into_iter().zip([Codec::Vp9, Codec::Av1]);
-        let tracks: Vec<_> =
-            codecs.map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[])).collect();
+        let tracks: Vec<_> = codecs.map(|(sid, codec)| call.world.publish(mallory, sid, codec, &[])).collect();
         let tracks: [Publication; 2] = tracks.try_into().expect("two codecs");
         tracks.iter().for_each(|track| call.world.subscribe(call.bob, track));
         Self { call, tracks }

@@ -109,7 +109,10 @@ fn write_seeds() {
         packet(LAST, &[0x90, 2, 3]),
     ];
     let h265 = [
-        packet(FIRST, &[0x42, 1, 1, 1, 0x60, 0, 0, 3, 0, 0x90, 0, 0, 3, 0, 0, 3, 0, 0x3c, 0xa0, 0x0a, 8, 0x0b, 0x9f, 0x79]),
+        packet(
+            FIRST,
+            &[0x42, 1, 1, 1, 0x60, 0, 0, 3, 0, 0x90, 0, 0, 3, 0, 0, 3, 0, 0x3c, 0xa0, 0x0a, 8, 0x0b, 0x9f, 0x79],
+        ),
         packet(FIRST, &[0x62, 1, 0x93, 1]),
         packet(LAST, &[0x62, 1, 0x53, 2]),
     ];

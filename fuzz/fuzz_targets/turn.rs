@@ -51,7 +51,8 @@ fn run(data: &[u8]) {
     let Some((transport, rest)) = data.split_first() else { return };
     let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
     let ports = [MediaPort { bound: bound(), advertised: worker() }];
-    let settings = TurnSettings { secret: Secret::new(SECRET), ports: &ports, clock: clock.clone(), patience: PATIENCE };
+    let settings =
+        TurnSettings { secret: Secret::new(SECRET), ports: &ports, clock: clock.clone(), patience: PATIENCE };
     let transport = if transport % 2 == 0 { Transport::Udp } else { Transport::Stream };
     let session = TurnServer::new(settings).session("198.51.100.1:5000".parse().unwrap(), transport);
     let mut world = World { session, clock, challenge: None, has_signed: false };
@@ -115,7 +116,8 @@ impl World {
         message.push_attribute_unchecked(&Nonce::new(&nonce).unwrap());
         let key = LongTermCredentials::new(username, password.reveal().to_owned()).to_key(realm);
         // One of the attributes may be an integrity already.
-        let _ = message.add_message_integrity_with_key(&key.make_key(IntegrityAlgorithm::Sha1), IntegrityAlgorithm::Sha1);
+        let _ =
+            message.add_message_integrity_with_key(&key.make_key(IntegrityAlgorithm::Sha1), IntegrityAlgorithm::Sha1);
         message.finish()
     }
 }
@@ -141,7 +143,8 @@ fn assert_same_in_pieces(stream: &[u8]) {
 }
 
 fn write_seeds() {
-    let attribute = |kind: u16, value: &[u8]| [&kind.to_be_bytes()[..], &[u8::try_from(value.len()).unwrap()], value].concat();
+    let attribute =
+        |kind: u16, value: &[u8]| [&kind.to_be_bytes()[..], &[u8::try_from(value.len()).unwrap()], value].concat();
     // 192.0.2.1:7882, combined with the cookie.
     let peer = attribute(0x12, &[0, 1, 0x3f, 0xd8, 0xe1, 0x12, 0xa6, 0x43]);
     let records = [
@@ -154,5 +157,8 @@ fn write_seeds() {
         vec![4; 12],
     ];
     let written = |count: usize| records::write(&records[..count]);
-    seeds::write("turn", [0, 1].into_iter().flat_map(|kind| (1..=7).map(move |count| [&[kind][..], &written(count)].concat())));
+    seeds::write(
+        "turn",
+        [0, 1].into_iter().flat_map(|kind| (1..=7).map(move |count| [&[kind][..], &written(count)].concat())),
+    );
 }
