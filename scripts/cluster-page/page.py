@@ -1,7 +1,9 @@
 """The page: its commands, run against three servers."""
 
+import contextlib
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -24,9 +26,12 @@ WAIT_LIMIT = 120
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Returns a port below those that the system gives to connections, one of which could have it before it is used."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait(what, is_true):
@@ -185,6 +190,9 @@ def start_nodes(nodes, config):
             shutil.copy2(first.data / key, node.data / key)
         node.start(config)
     wait("the others are standbys", lambda: all(node.role() == "standby" for node in others))
+    # Each says every three seconds that it runs.
+    known = lambda: get(f"http://127.0.0.1:{first.admin}/debug/lease")[1]["nodes"]
+    wait("the active one knows them", lambda: len(known()) == len(nodes))
 
 
 def check_page(binary, folder):
