@@ -131,6 +131,8 @@ pub fn run(options: &Options, mut progress: impl FnMut(u32)) -> Report {
     for client in clients {
         client.join().expect("a client that does not panic");
     }
+    // The run ends the rooms that are left, which none may be before.
+    deployment.wait_for_lifetime();
     let records = settle(&running.address.api());
     report(&journal, &receivers, &records, &deployment)
 }

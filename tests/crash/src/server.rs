@@ -131,6 +131,14 @@ impl Deployment {
         self.0.lifetimes.lock().push(Lifetime { from: SystemTime::now() + RECOVERY, to: None });
     }
 
+    /// Waits until the last lifetime has begun: what happens before it is judged as if the server still ran without its database.
+    pub fn wait_for_lifetime(&self) {
+        let last = self.lifetimes().last().expect("a lifetime").from;
+        if let Ok(rest) = last.duration_since(SystemTime::now()) {
+            std::thread::sleep(rest);
+        }
+    }
+
     fn end_lifetime(&self) {
         self.0.lifetimes.lock().last_mut().expect("a lifetime").to = Some(SystemTime::now());
     }
