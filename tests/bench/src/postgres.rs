@@ -122,8 +122,11 @@ impl Server {
             let project = command(&["project", "create", "--name", &format!("project-{number}")])?;
             let key = command(&["key", "create", project["project_id"].as_str().ok_or("no project")?])?;
             let key = key["key"].as_str().ok_or("no key")?.to_owned();
+            let template = json!({"name": "bench", "roles": {"host": {}}});
+            let template = api.json(&key, "POST /v1/templates", &template).await?;
             for room in 0..ROOMS {
-                let room = json!({"name": format!("room-{room}"), "empty_timeout_seconds": 36_000});
+                let name = format!("room-{room}");
+                let room = json!({"name": name, "empty_timeout_seconds": 36_000, "template_id": template["id"]});
                 api.json(&key, "POST /v1/rooms", &room).await?;
             }
             keys.push(key);
