@@ -17,7 +17,8 @@
 #[cfg(test)]
 extern crate self as conclave_rtc;
 
-pub mod command;
+pub mod bits;
+mod command;
 pub mod config;
 mod data;
 mod driver;
@@ -42,6 +43,7 @@ pub mod machine {
     pub use crate::worker::{Datagram, Worker};
 }
 
+pub use bits::Bits;
 pub use command::{
     Command, ConnectionMode, NewPeer, NewRecorder, PeerCommand, PeerPermissions, Reply, ServerMessage, SourcePacket,
     TrackSettings,

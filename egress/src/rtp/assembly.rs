@@ -3,6 +3,7 @@
 use conclave_rtc::Codec;
 
 use super::av1::Av1Picture;
+use super::nal_units::Units;
 use super::vp9::Vp9Picture;
 use super::{h264, h265, vp8};
 
@@ -16,9 +17,9 @@ pub enum Assembly {
     /// A picture of AV1: units with their sizes.
     Av1(Av1Picture),
     /// Units of H.264.
-    H264(h264::Units),
+    H264(Units),
     /// Units of H.265.
-    H265(h265::Units),
+    H265(Units),
 }
 
 impl Assembly {
@@ -28,8 +29,8 @@ impl Assembly {
             Codec::Opus | Codec::Vp8 => Self::Vp8(Vec::new()),
             Codec::Vp9 => Self::Vp9(Vp9Picture::default()),
             Codec::Av1 => Self::Av1(Av1Picture::default()),
-            Codec::H264 => Self::H264(h264::Units::default()),
-            Codec::H265 => Self::H265(h265::Units::default()),
+            Codec::H264 => Self::H264(Units::default()),
+            Codec::H265 => Self::H265(Units::default()),
         }
     }
 
@@ -45,8 +46,8 @@ impl Assembly {
             }
             Self::Vp9(picture) => picture.push(payload),
             Self::Av1(picture) => picture.push(payload),
-            Self::H264(units) => units.push(payload),
-            Self::H265(units) => units.push(payload),
+            Self::H264(units) => h264::push(units, payload),
+            Self::H265(units) => h265::push(units, payload),
         }
     }
 
@@ -56,8 +57,7 @@ impl Assembly {
             Self::Vp8(frame) => frame.len(),
             Self::Vp9(picture) => picture.bytes(),
             Self::Av1(picture) => picture.bytes(),
-            Self::H264(units) => units.bytes(),
-            Self::H265(units) => units.bytes(),
+            Self::H264(units) | Self::H265(units) => units.bytes(),
         }
     }
 
@@ -67,8 +67,7 @@ impl Assembly {
             Self::Vp8(frame) => std::mem::take(frame),
             Self::Vp9(picture) => picture.take(),
             Self::Av1(picture) => picture.take(),
-            Self::H264(units) => units.take(),
-            Self::H265(units) => units.take(),
+            Self::H264(units) | Self::H265(units) => units.take(),
         }
     }
 }

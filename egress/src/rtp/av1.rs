@@ -1,6 +1,6 @@
 //! Pictures of AV1 out of RTP payloads (its RTP payload format), and what their headers say.
 
-use super::bits::Bits;
+use conclave_rtc::Bits;
 
 const SEQUENCE_HEADER: u8 = 1;
 const TEMPORAL_DELIMITER: u8 = 2;
@@ -50,7 +50,7 @@ impl Av1Picture {
         self.is_open = false;
         let mut picture = Vec::new();
         for unit in std::mem::take(&mut self.units) {
-            if let Some((kind, header, content)) = split(&unit)
+            if let Some((Unit { kind, header, content }, _)) = split(&unit)
                 && kind != TEMPORAL_DELIMITER
             {
                 picture.push(header[0] | HAS_SIZE);
@@ -63,17 +63,25 @@ impl Av1Picture {
     }
 }
 
-/// Splits a unit into its type, its header without the size, and its content.
-fn split(unit: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let first = unit.first()?;
-    let (header, rest) = unit.split_at_checked(if first & HAS_EXTENSION == 0 { 1 } else { 2 })?;
-    let content = if first & HAS_SIZE == 0 {
-        rest
+/// A unit of a picture.
+struct Unit<'a> {
+    kind: u8,
+    /// The header without the size.
+    header: &'a [u8],
+    content: &'a [u8],
+}
+
+/// Reads the first one of some units. Returns it with what is behind it, which is nothing if it has no size.
+fn split(units: &[u8]) -> Option<(Unit<'_>, &[u8])> {
+    let first = units.first()?;
+    let (header, rest) = units.split_at_checked(if first & HAS_EXTENSION == 0 { 1 } else { 2 })?;
+    let (content, after) = if first & HAS_SIZE == 0 {
+        (rest, &[][..])
     } else {
         let (size, rest) = read_size(rest)?;
-        rest.get(..size)?
+        rest.split_at_checked(size)?
     };
-    Some((first >> 3 & 0x0f, header, content))
+    Some((Unit { kind: first >> 3 & 0x0f, header, content }, after))
 }
 
 /// Reads a size in bytes of seven bits, the lowest first. Returns it with what is behind it.
@@ -102,13 +110,12 @@ fn put_size(out: &mut Vec<u8>, mut size: usize) {
 /// Iterates over the sequence headers of a picture, with their headers as units.
 pub fn sequence_headers(mut picture: &[u8]) -> impl Iterator<Item = &[u8]> {
     let units = std::iter::from_fn(move || {
-        let (kind, header, content) = split(picture)?;
-        let start = content.as_ptr() as usize - picture.as_ptr() as usize;
-        let (unit, after) = picture.split_at_checked(start + content.len())?;
+        let (Unit { kind, .. }, after) = split(picture)?;
+        let unit = &picture[..picture.len() - after.len()];
         picture = after;
-        Some((kind, unit, header.len()))
+        Some((kind, unit))
     });
-    units.filter(|(kind, ..)| *kind == SEQUENCE_HEADER).map(|(_, unit, _)| unit)
+    units.filter(|(kind, _)| *kind == SEQUENCE_HEADER).map(|(_, unit)| unit)
 }
 
 /// What a sequence header says of the video.
@@ -137,14 +144,14 @@ pub fn decoder_configuration(picture: &[u8]) -> Option<Vec<u8>> {
 
 /// Reads a sequence header (section 5.5 of the specification of AV1) up to the size.
 fn read_sequence(unit: &[u8]) -> Option<Sequence> {
-    let (_, _, content) = split(unit)?;
+    let (Unit { content, .. }, _) = split(unit)?;
     let mut bits = Bits::new(content);
-    let profile = bits.fixed(3)?;
+    let profile = bits.number(3)?;
     bits.skip(1)?;
     let is_still = bits.flag()?;
-    let (level, tier) = if is_still { (bits.fixed(5)?, 0) } else { read_operating_points(&mut bits)? };
-    let (width_bits, height_bits) = (bits.fixed(4)? + 1, bits.fixed(4)? + 1);
-    let size = (bits.fixed(width_bits)? + 1, bits.fixed(height_bits)? + 1);
+    let (level, tier) = if is_still { (bits.number(5)?, 0) } else { read_operating_points(&mut bits)? };
+    let (width_bits, height_bits) = (bits.number(4)? + 1, bits.number(4)? + 1);
+    let size = (bits.number(width_bits)? + 1, bits.number(height_bits)? + 1);
     Some(Sequence { profile, level, tier, size })
 }
 
@@ -155,25 +162,25 @@ fn read_operating_points(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
         bits.skip(64)?;
         let has_equal_intervals = bits.flag()?;
         if has_equal_intervals {
-            bits.number()?;
+            bits.exp_golomb()?;
         }
         let has_model = bits.flag()?;
         if has_model {
-            delay_bits = Some(bits.fixed(5)? + 1);
+            delay_bits = Some(bits.number(5)? + 1);
             bits.skip(32 + 5 + 5)?;
         }
     }
     let has_display_delay = bits.flag()?;
-    let count = bits.fixed(5)? + 1;
+    let count = bits.number(5)? + 1;
     let mut first = None;
     for _ in 0..count {
         bits.skip(12)?;
-        let level = bits.fixed(5)?;
-        let tier = if level > 7 { bits.fixed(1)? } else { 0 };
+        let level = bits.number(5)?;
+        let tier = if level > 7 { bits.number(1)? } else { 0 };
         if let Some(delay_bits) = delay_bits
             && bits.flag()?
         {
-            bits.skip(2 * delay_bits + 1)?;
+            bits.skip(2 * usize::try_from(delay_bits).ok()? + 1)?;
         }
         if has_display_delay && bits.flag()? {
             bits.skip(4)?;

@@ -1,7 +1,8 @@
-//! NAL units of H.265 out of RTP payloads (RFC 7798), and the configuration that containers need (ISO/IEC 14496-15).
+//! RTP payloads of H.265 (RFC 7798), and the configuration that containers need (ISO/IEC 14496-15).
 
-use super::bits::Bits;
-use super::h264::{joined, units};
+use conclave_rtc::Bits;
+
+use super::nal_units::{Units, read_cropping, unescaped, units};
 
 const VIDEO_PARAMETERS: u8 = 32;
 const SEQUENCE_PARAMETERS: u8 = 33;
@@ -9,64 +10,20 @@ const PICTURE_PARAMETERS: u8 = 34;
 const AGGREGATION: u8 = 48;
 const FRAGMENT: u8 = 49;
 
-/// Collects the NAL units of a frame.
-#[derive(Debug, Default)]
-pub struct Units {
-    units: Vec<Vec<u8>>,
-    /// Whether the last unit is a fragment that goes on.
-    is_open: bool,
-}
-
-impl Units {
-    /// Adds the units of a payload. Returns whether it was understood and fits to what came before.
-    pub fn push(&mut self, payload: &[u8]) -> bool {
-        let [first, second, rest @ ..] = payload else { return false };
-        match nal_type(*first) {
-            AGGREGATION => self.push_aggregated(rest),
-            FRAGMENT => self.push_fragment([*first, *second], rest),
-            0..AGGREGATION => {
-                self.units.push(payload.to_vec());
-                true
-            }
-            _ => false,
+/// Adds the units of a payload to those of a frame. Returns whether it was understood and fits to what came before.
+pub fn push(frame: &mut Units, payload: &[u8]) -> bool {
+    let [first, second, rest @ ..] = payload else { return false };
+    match nal_type(*first) {
+        AGGREGATION => frame.push_aggregated(rest),
+        FRAGMENT => {
+            let [header, data @ ..] = rest else { return false };
+            frame.push_fragment(*header, &[(first & 0x81) | (header & 0x3f) << 1, *second], data)
         }
-    }
-
-    /// Each unit is behind its size in two bytes.
-    fn push_aggregated(&mut self, mut units: &[u8]) -> bool {
-        while let [high, low, rest @ ..] = units {
-            let size = usize::from(u16::from_be_bytes([*high, *low]));
-            let Some((unit, after)) = rest.split_at_checked(size).filter(|_| size > 0) else { return false };
-            self.units.push(unit.to_vec());
-            units = after;
-        }
-        units.is_empty()
-    }
-
-    fn push_fragment(&mut self, [first, second]: [u8; 2], rest: &[u8]) -> bool {
-        let [header, data @ ..] = rest else { return false };
-        let (is_first, is_last) = (header & 0x80 != 0, header & 0x40 != 0);
-        if is_first {
-            self.units.push(vec![(first & 0x81) | (header & 0x3f) << 1, second]);
-        } else if !self.is_open {
-            return false;
-        }
-        self.is_open = !is_last;
-        self.units.last_mut().is_some_and(|unit| {
-            unit.extend_from_slice(data);
+        0..AGGREGATION => {
+            frame.push(payload);
             true
-        })
-    }
-
-    /// Returns the bytes of the units until now.
-    pub fn bytes(&self) -> usize {
-        self.units.iter().map(Vec::len).sum()
-    }
-
-    /// Returns the frame, each unit behind its size in four bytes; empty if there is none. The next frame begins.
-    pub fn take(&mut self) -> Vec<u8> {
-        self.is_open = false;
-        joined(&std::mem::take(&mut self.units))
+        }
+        _ => false,
     }
 }
 
@@ -94,28 +51,22 @@ pub fn size(unit: &[u8]) -> Option<(u32, u32)> {
 
 /// Reads a sequence parameter set (ITU-T H.265, section 7.3.2.2.1) up to the size.
 fn read_set(unit: &[u8]) -> Option<Sequence> {
-    let mut bits = Bits::of_unit(unit.get(2..)?);
+    let content = unescaped(unit.get(2..)?);
+    let mut bits = Bits::new(&content);
     bits.skip(4)?;
-    let (sub_layers, is_nested) = (bits.fixed(3)?, bits.flag()?);
+    let (sub_layers, is_nested) = (bits.number(3)?, bits.flag()?);
     let mut profile = Vec::with_capacity(PROFILE_BYTES);
     for _ in 0..PROFILE_BYTES {
-        profile.push(u8::try_from(bits.fixed(8)?).ok()?);
+        profile.push(u8::try_from(bits.number(8)?).ok()?);
     }
     skip_sub_layers(&mut bits, sub_layers)?;
-    bits.number()?;
-    let format = bits.number()?;
-    bits.skip(u32::from(format == 3))?;
-    let (width, height) = (bits.number()?, bits.number()?);
-    let (across, down) = if bits.flag()? { read_cropping(&mut bits, format)? } else { (0, 0) };
+    bits.exp_golomb()?;
+    let format = bits.exp_golomb()?;
+    bits.skip(usize::from(format == 3))?;
+    let (width, height) = (bits.exp_golomb()?, bits.exp_golomb()?);
+    let (across, down) = if bits.flag()? { read_cropping(&mut bits, format, 1)? } else { (0, 0) };
     let size = (width.checked_sub(across)?, height.checked_sub(down)?);
     Some(Sequence { profile, layers: sub_layers + 1, is_nested, format, size })
-}
-
-/// Returns by how much the picture is less wide and high than its blocks.
-fn read_cropping(bits: &mut Bits<'_>, format: u32) -> Option<(u32, u32)> {
-    let [left, right, top, bottom] = [bits.number()?, bits.number()?, bits.number()?, bits.number()?];
-    let (wide, high) = (if matches!(format, 1 | 2) { 2 } else { 1 }, if format == 1 { 2 } else { 1 });
-    Some((left.checked_add(right)?.checked_mul(wide)?, top.checked_add(bottom)?.checked_mul(high)?))
 }
 
 fn skip_sub_layers(bits: &mut Bits<'_>, count: u32) -> Option<()> {
@@ -127,7 +78,7 @@ fn skip_sub_layers(bits: &mut Bits<'_>, count: u32) -> Option<()> {
         present += if bits.flag()? { 88 } else { 0 };
         present += if bits.flag()? { 8 } else { 0 };
     }
-    bits.skip((8 - count) * 2)?;
+    bits.skip((8 - usize::try_from(count).ok()?) * 2)?;
     bits.skip(present)
 }
 
@@ -173,9 +124,10 @@ mod tests {
         let mut units = Units::default();
         let sized = |unit: &[u8]| [&[0, unit.len().to_le_bytes()[0]][..], unit].concat();
         let sets = [sized(&VIDEO), sized(&SEQUENCE), sized(&PICTURE)].concat();
-        assert!(units.push(&[&[48 << 1, 1][..], &sets].concat()));
-        assert!(units.push(&[49 << 1, 1, 0x80 | 19, 1, 2]) && units.push(&[49 << 1, 1, 19, 3]));
-        assert!(units.push(&[49 << 1, 1, 0x40 | 19, 4]) && units.push(&[1 << 1, 1, 5]));
+        let mut push = |payload: &[u8]| push(&mut units, payload);
+        assert!(push(&[&[48 << 1, 1][..], &sets].concat()));
+        assert!(push(&[49 << 1, 1, 0x80 | 19, 1, 2]) && push(&[49 << 1, 1, 19, 3]));
+        assert!(push(&[49 << 1, 1, 0x40 | 19, 4]) && push(&[1 << 1, 1, 5]));
         let frame = units.take();
         let expected: [&[u8]; 5] = [&VIDEO, &SEQUENCE, &PICTURE, &[19 << 1, 1, 1, 2, 3, 4], &[1 << 1, 1, 5]];
         assert_eq!(super::units(&frame).collect::<Vec<_>>(), expected);
@@ -190,7 +142,7 @@ mod tests {
     #[test]
     fn a_fragment_without_its_beginning_and_malformed_payloads_are_refused() {
         for payload in [&[][..], &[1], &[49 << 1, 1], &[49 << 1, 1, 19, 1], &[48 << 1, 1, 0, 9, 1], &[50 << 1, 1]] {
-            assert!(!Units::default().push(payload), "{payload:?}");
+            assert!(!push(&mut Units::default(), payload), "{payload:?}");
         }
         assert_eq!(size(&SEQUENCE[..10]), Some((u32::MAX, u32::MAX)), "refused");
     }
@@ -202,7 +154,7 @@ mod tests {
         ) {
             let mut units = Units::default();
             for payload in &payloads {
-                units.push(payload);
+                push(&mut units, payload);
                 decoder_configuration(payload);
                 size(&[&[0x42][..], payload].concat());
             }

@@ -2,10 +2,10 @@
 
 mod assembly;
 mod av1;
-mod bits;
 mod clock;
 mod h264;
 mod h265;
+mod nal_units;
 mod opus;
 mod picture_size;
 mod reorder;
@@ -18,10 +18,11 @@ pub use opus::{SILENCE, duration as opus_duration};
 pub use picture_size::{Announced, MAX_PIXELS, of_units};
 pub use track::{Frame, TrackReader};
 
-/// Returns the configuration that a container needs of the decoder of a video which begins with this frame; `None` if the frame does not say it.
-/// Empty if the codec needs none.
-pub fn configuration(codec: conclave_rtc::Codec, frame: &[u8]) -> Option<Vec<u8>> {
-    use conclave_rtc::Codec;
+use conclave_rtc::Codec;
+
+/// Returns the configuration that a container needs of the decoder of a video which begins with this frame, empty if the codec needs none;
+/// `None` if the frame does not say it.
+pub fn configuration(codec: Codec, frame: &[u8]) -> Option<Vec<u8>> {
     match codec {
         Codec::Opus | Codec::Vp8 | Codec::Vp9 => Some(Vec::new()),
         Codec::Av1 => av1::decoder_configuration(frame),

@@ -1,10 +1,10 @@
 //! The size of pictures and the number of reference frames, read from a stream before a decoder sees it: what a decoder of a stranger's
 //! stream takes of the memory depends on these.
 
-use conclave_rtc::Codec;
+use conclave_rtc::{Bits, Codec};
 
-use super::bits::Bits;
-use super::{av1, h264, h265, vp8, vp9};
+use super::nal_units::{read_cropping, unescaped, units};
+use super::{av1, h265, vp8, vp9};
 
 /// The most pixels of a picture: 4096x2304, as level 5.2 of H.264 allows.
 pub const MAX_PIXELS: u32 = 4_096 * 2_304;
@@ -34,8 +34,8 @@ pub fn announced(codec: Codec, frame: &[u8]) -> Announced {
         Codec::Vp8 => of_sizes(vp8::dimensions(frame).into_iter()),
         Codec::Vp9 => of_sizes(vp9::sizes(frame)),
         Codec::Av1 => of_sizes(av1::sequence_headers(frame).filter_map(av1::size)),
-        Codec::H264 => of_units(h264::units(frame)),
-        Codec::H265 => of_sizes(h264::units(frame).filter_map(h265::size)),
+        Codec::H264 => of_units(units(frame)),
+        Codec::H265 => of_sizes(units(frame).filter_map(h265::size)),
     }
 }
 
@@ -60,25 +60,26 @@ pub fn of_units<'a>(units: impl Iterator<Item = &'a [u8]>) -> Announced {
 
 /// Reads a sequence parameter set (ITU-T H.264, section 7.3.2.1.1); `None` if it is malformed or asks for too much.
 fn read_set(unit: &[u8]) -> Option<(u32, u32)> {
-    let mut bits = Bits::of_unit(unit.get(1..)?);
-    let profile = bits.fixed(8)?;
-    bits.fixed(16)?;
-    bits.number()?;
+    let content = unescaped(unit.get(1..)?);
+    let mut bits = Bits::new(&content);
+    let profile = bits.number(8)?;
+    bits.number(16)?;
+    bits.exp_golomb()?;
     let mut format = 1;
     if WITH_FORMAT.contains(&profile) {
-        format = bits.number()?;
+        format = bits.exp_golomb()?;
         skip_format(&mut bits, format)?;
     }
-    bits.number()?;
+    bits.exp_golomb()?;
     skip_order(&mut bits)?;
-    let references = bits.number()?;
-    bits.fixed(1)?;
-    let (columns, rows) = (bits.number()?.checked_add(1)?, bits.number()?.checked_add(1)?);
-    let fields = if bits.fixed(1)? == 1 { 1 } else { 2 };
+    let references = bits.exp_golomb()?;
+    bits.number(1)?;
+    let (columns, rows) = (bits.exp_golomb()?.checked_add(1)?, bits.exp_golomb()?.checked_add(1)?);
+    let fields = if bits.number(1)? == 1 { 1 } else { 2 };
     if fields == 2 {
-        bits.fixed(1)?;
+        bits.number(1)?;
     }
-    bits.fixed(1)?;
+    bits.number(1)?;
     let (width, height) = (columns.checked_mul(16)?, rows.checked_mul(16 * fields)?);
     let macroblocks = u64::from(width / 16) * u64::from(height / 16);
     let is_too_much = macroblocks * 256 > MAX_PIXELS.into()
@@ -87,20 +88,20 @@ fn read_set(unit: &[u8]) -> Option<(u32, u32)> {
     if is_too_much {
         return None;
     }
-    let (across, down) = if bits.fixed(1)? == 1 { read_cropping(&mut bits, format, fields)? } else { (0, 0) };
+    let (across, down) = if bits.number(1)? == 1 { read_cropping(&mut bits, format, fields)? } else { (0, 0) };
     Some((width.checked_sub(across)?, height.checked_sub(down)?)).filter(|size| size.0 > 0 && size.1 > 0)
 }
 
 fn skip_format(bits: &mut Bits<'_>, format: u32) -> Option<()> {
     if format == 3 {
-        bits.fixed(1)?;
+        bits.number(1)?;
     }
-    bits.number()?;
-    bits.number()?;
-    bits.fixed(1)?;
-    if bits.fixed(1)? == 1 {
+    bits.exp_golomb()?;
+    bits.exp_golomb()?;
+    bits.number(1)?;
+    if bits.number(1)? == 1 {
         for matrix in 0..if format == 3 { 12 } else { 8 } {
-            if bits.fixed(1)? == 1 {
+            if bits.number(1)? == 1 {
                 skip_matrix(bits, if matrix < 6 { 16 } else { 64 })?;
             }
         }
@@ -112,7 +113,7 @@ fn skip_matrix(bits: &mut Bits<'_>, size: u32) -> Option<()> {
     let (mut last, mut next) = (8_i64, 8_i64);
     for _ in 0..size {
         if next != 0 {
-            next = (last + bits.signed()?).rem_euclid(256);
+            next = (last + bits.signed_exp_golomb()?).rem_euclid(256);
         }
         last = if next == 0 { last } else { next };
     }
@@ -121,26 +122,18 @@ fn skip_matrix(bits: &mut Bits<'_>, size: u32) -> Option<()> {
 
 /// Skips the fields of the picture order count.
 fn skip_order(bits: &mut Bits<'_>) -> Option<()> {
-    match bits.number()? {
-        0 => bits.number().map(drop),
+    match bits.exp_golomb()? {
+        0 => bits.exp_golomb().map(drop),
         1 => {
-            bits.fixed(1)?;
-            bits.number()?;
-            bits.number()?;
-            let cycle = bits.number().filter(|cycle| *cycle <= 255)?;
-            (0..cycle).try_for_each(|_| bits.number().map(drop))
+            bits.number(1)?;
+            bits.exp_golomb()?;
+            bits.exp_golomb()?;
+            let cycle = bits.exp_golomb().filter(|cycle| *cycle <= 255)?;
+            (0..cycle).try_for_each(|_| bits.exp_golomb().map(drop))
         }
         2 => Some(()),
         _ => None,
     }
-}
-
-/// Returns by how much the picture is less wide and high than its macroblocks.
-fn read_cropping(bits: &mut Bits<'_>, format: u32, fields: u32) -> Option<(u32, u32)> {
-    let [left, right, top, bottom] = [bits.number()?, bits.number()?, bits.number()?, bits.number()?];
-    let across = if matches!(format, 1 | 2) { 2 } else { 1 };
-    let down = if format == 1 { 2 * fields } else { fields };
-    Some((left.checked_add(right)?.checked_mul(across)?, top.checked_add(bottom)?.checked_mul(down)?))
 }
 
 #[cfg(test)]

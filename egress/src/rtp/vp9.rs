@@ -1,8 +1,6 @@
 //! Pictures of VP9 out of RTP payloads (RFC 9628), and what their headers say.
 
-use conclave_rtc::Vp9Descriptor;
-
-use super::bits::Bits;
+use conclave_rtc::{Bits, Vp9Descriptor};
 
 /// The most frames of a picture: its index has three bits for their number.
 const MAX_LAYERS: usize = 8;
@@ -81,7 +79,7 @@ fn frames(picture: &[u8]) -> Vec<&[u8]> {
 /// Returns the size that the header of a frame of profile 0 announces; `None` if it is that of the frames that it refers to.
 fn size(frame: &[u8]) -> Option<(u32, u32)> {
     let mut bits = Bits::new(frame);
-    let is_of_profile_0 = bits.fixed(4)? == 0b1000;
+    let is_of_profile_0 = bits.number(4)? == 0b1000;
     let shows_existing = bits.flag()?;
     if !is_of_profile_0 || shows_existing {
         return None;
@@ -94,7 +92,7 @@ fn size(frame: &[u8]) -> Option<(u32, u32)> {
     let is_intra_only = !is_shown && bits.flag()?;
     bits.skip(if is_resilient { 0 } else { 2 })?;
     if is_intra_only {
-        let has_sync_code = bits.fixed(24)? == SYNC_CODE;
+        let has_sync_code = bits.number(24)? == SYNC_CODE;
         bits.skip(8)?;
         return read_size(&mut bits).filter(|_| has_sync_code);
     }
@@ -111,14 +109,14 @@ fn size(frame: &[u8]) -> Option<(u32, u32)> {
 
 fn skip_colours(bits: &mut Bits<'_>) -> Option<()> {
     const RGB: u32 = 7;
-    let has_sync_code = bits.fixed(24)? == SYNC_CODE;
-    let space = bits.fixed(3)?;
+    let has_sync_code = bits.number(24)? == SYNC_CODE;
+    let space = bits.number(3)?;
     bits.skip(1)?;
     (has_sync_code && space != RGB).then_some(())
 }
 
 fn read_size(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
-    Some((bits.fixed(16)? + 1, bits.fixed(16)? + 1))
+    Some((bits.number(16)? + 1, bits.number(16)? + 1))
 }
 
 #[cfg(test)]

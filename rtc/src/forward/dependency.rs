@@ -1,15 +1,14 @@
 //! The dependency descriptor of AV1's RTP payload format, a header extension that says to which layer a frame belongs and what it
 //! refers to (appendix A of that format).
 
-mod bits;
 mod structure;
 
 use std::sync::Arc;
 
-use bits::Bits;
 use structure::{Indication, Structure};
 
 use super::layers::FrameLayer;
+use crate::bits::Bits;
 
 /// The most bytes of a descriptor that are passed on: as many as two bytes in front of it can say.
 pub const MAX_DESCRIPTOR: usize = 255;
@@ -55,7 +54,7 @@ impl DependencyReader {
         }
         let template = structure.template(template)?;
         let own = if has_indications { Some(structure.read_indications(&mut bits)?) } else { None };
-        let best = structure.best_target(template.spatial)?;
+        let best = structure.best_target(template)?;
         let indication = own.as_ref().unwrap_or(&template.indications).get(best)?;
         let switches_up = *indication == Indication::Switch;
         let (spatial, temporal) = (template.spatial, template.temporal);
@@ -70,9 +69,9 @@ impl DependencyReader {
 pub mod tests {
     use proptest::prelude::*;
 
-    use super::bits::BitWriter;
     use super::structure::tests::{Written, written};
     use super::*;
+    use crate::bits::BitWriter;
 
     /// The descriptor of a packet of a stream with these layers, of which the frame has the one with an index; with the structure or
     /// without. `place` says whether the packet is the first one and the last one of its frame.

@@ -10,7 +10,7 @@ const FU_START: u8 = 0x80;
 /// Returns whether a payload begins a key frame: it holds sequence parameters, or the start of an IDR slice.
 pub fn starts_key_frame(payload: &[u8]) -> bool {
     match payload.first().map(nal_type) {
-        Some(STAP_A) => aggregated(payload.get(1..).unwrap_or_default()).any(is_key),
+        Some(STAP_A) => aggregated(payload.get(1..).unwrap_or_default()).any(|header| is_key(nal_type(&header))),
         Some(FU_A) => payload.get(1).is_some_and(|header| header & FU_START != 0 && is_key(nal_type(header))),
         Some(unit) => is_key(unit),
         None => false,
@@ -25,14 +25,13 @@ const fn is_key(unit: u8) -> bool {
     matches!(unit, SLICE_IDR | SEQUENCE_PARAMETERS)
 }
 
-/// Iterates over the types of the NAL units of an aggregation packet, each behind its size in two bytes.
-fn aggregated(mut units: &[u8]) -> impl Iterator<Item = u8> {
+/// Iterates over the first bytes of the NAL units of an aggregation packet, also of H.265, each unit behind its size in two bytes.
+pub fn aggregated(mut units: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let [high, low, header, ..] = units else { return None };
         let size = usize::from(u16::from_be_bytes([*high, *low]));
-        let unit = nal_type(header);
         units = units.get(2 + size..).unwrap_or_default();
-        Some(unit)
+        Some(*header)
     })
 }
 

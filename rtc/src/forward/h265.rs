@@ -1,5 +1,7 @@
 //! Key frames in RTP payloads of H.265 (RFC 7798).
 
+use super::h264::aggregated;
+
 /// The first and the last type of pictures with which a decoder can start.
 const RANDOM_ACCESS: std::ops::RangeInclusive<u8> = 16..=23;
 /// Parameter sets of the video and of the sequence, which come before such a picture.
@@ -13,7 +15,7 @@ const FRAGMENT_START: u8 = 0x80;
 pub fn starts_key_frame(payload: &[u8]) -> bool {
     let [header, _, units @ ..] = payload else { return false };
     match nal_type(*header) {
-        AGGREGATION => aggregated(units).any(is_key),
+        AGGREGATION => aggregated(units).any(|header| is_key(nal_type(header))),
         FRAGMENT => units.first().is_some_and(|header| header & FRAGMENT_START != 0 && is_key(header & 0x3f)),
         unit => is_key(unit),
     }
@@ -25,17 +27,6 @@ const fn nal_type(header: u8) -> u8 {
 
 fn is_key(unit: u8) -> bool {
     RANDOM_ACCESS.contains(&unit) || PARAMETERS.contains(&unit)
-}
-
-/// Iterates over the types of the NAL units of an aggregation packet, each behind its size in two bytes.
-fn aggregated(mut units: &[u8]) -> impl Iterator<Item = u8> {
-    std::iter::from_fn(move || {
-        let [high, low, header, ..] = units else { return None };
-        let size = usize::from(u16::from_be_bytes([*high, *low]));
-        let unit = nal_type(*header);
-        units = units.get(2 + size..).unwrap_or_default();
-        Some(unit)
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What the frames of a stream with layers can be like: its templates.
 
-use super::bits::Bits;
+use std::cell::OnceCell;
+
+use crate::bits::Bits;
 
 /// The templates of a stream, to which its frames refer.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Template {
     pub temporal: u8,
     /// For each decode target, what the frame is for it.
     pub indications: Vec<Indication>,
+    /// Its [`Structure::best_target`], once a frame has needed it.
+    best_target: OnceCell<Option<usize>>,
 }
 
 /// What a frame is for a decode target.
@@ -45,7 +49,8 @@ impl Structure {
         let layers = read_layers(bits)?;
         let mut templates = Vec::with_capacity(layers.len());
         for (spatial, temporal) in layers {
-            templates.push(Template { spatial, temporal, indications: read_indications(bits, targets)? });
+            let indications = read_indications(bits, targets)?;
+            templates.push(Template { spatial, temporal, indications, best_target: OnceCell::new() });
         }
         templates.iter().try_for_each(|_| skip_references(bits))?;
         skip_chains(bits, targets, templates.len())?;
@@ -73,9 +78,13 @@ impl Structure {
         read_indications(bits, self.targets)
     }
 
-    /// Returns the decode target with a spatial layer and all its temporal layers: of those that have no frames above the layer, the one
-    /// with frames of most templates.
-    pub fn best_target(&self, spatial: u8) -> Option<usize> {
+    /// Returns the decode target with the spatial layer of a template and all its temporal layers: of those that have no frames above the
+    /// layer, the one with frames of most templates.
+    pub fn best_target(&self, template: &Template) -> Option<usize> {
+        *template.best_target.get_or_init(|| self.find_best_target(template.spatial))
+    }
+
+    fn find_best_target(&self, spatial: u8) -> Option<usize> {
         let is_present = |template: &Template, target: usize| {
             template.indications.get(target).is_some_and(|indication| *indication != Indication::NotPresent)
         };
@@ -142,7 +151,7 @@ fn skip_chains(bits: &mut Bits<'_>, targets: usize, templates: usize) -> Option<
 pub mod tests {
     use proptest::prelude::*;
 
-    use super::super::bits::BitWriter;
+    use crate::bits::BitWriter;
 
     /// A structure as an encoder makes it.
     #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
-//! Numbers of some bits, the highest bit first.
+//! Numbers of some bits in the headers of media, the highest bit first.
 
-/// Reads numbers.
+/// Reads numbers. Each read returns `None` if there are too few bits.
+#[derive(Debug)]
 pub struct Bits<'a> {
     bytes: &'a [u8],
     /// The bits that were read.
@@ -9,6 +10,7 @@ pub struct Bits<'a> {
 
 impl<'a> Bits<'a> {
     /// Starts at the first bit.
+    #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0 }
     }
@@ -37,6 +39,24 @@ impl<'a> Bits<'a> {
         Some((number << 1 | u32::from(self.flag()?)) - shorter)
     }
 
+    /// Reads a number in the code of Exp-Golomb (ITU-T H.264, section 9.1), of at most 30 bits besides the first.
+    pub fn exp_golomb(&mut self) -> Option<u32> {
+        let mut zeros = 0;
+        while !self.flag()? {
+            zeros += 1;
+            if zeros > 30 {
+                return None;
+            }
+        }
+        Some((1_u32 << zeros) - 1 + self.number(zeros)?)
+    }
+
+    /// Reads such a number with a sign.
+    pub fn signed_exp_golomb(&mut self) -> Option<i64> {
+        let number = i64::from(self.exp_golomb()?);
+        Some(if number % 2 == 1 { number / 2 + 1 } else { -(number / 2) })
+    }
+
     /// Skips some bits that must be there.
     pub fn skip(&mut self, bits: usize) -> Option<()> {
         let end = self.position.checked_add(bits)?;
@@ -48,7 +68,7 @@ impl<'a> Bits<'a> {
 /// Writes numbers.
 #[cfg(test)]
 #[derive(Default)]
-pub struct BitWriter(Vec<bool>);
+pub(crate) struct BitWriter(Vec<bool>);
 
 #[cfg(test)]
 impl BitWriter {
