@@ -75,14 +75,20 @@ fn used_payload_types(section: &str) -> Vec<&str> {
         }
     }
     if !used.is_empty() && !retransmissions.is_empty() {
-        let repaired = attributes(section, "fmtp").filter_map(|value| value.split_once(" apt="));
-        let of_used = repaired.filter(|(_, of)| used.contains(&of.trim())).map(|(payload_type, _)| payload_type);
+        let of_used = repairs(section).filter(|(_, of)| used.contains(of)).map(|(payload_type, _)| payload_type);
         let found: Vec<_> = of_used.filter(|payload_type| retransmissions.contains(payload_type)).collect();
         used.extend(found);
     }
     used
 }
 
+/// Iterates over the payload types of retransmissions in a section, each with the one that it repairs.
+pub(super) fn repairs(section: &str) -> impl Iterator<Item = (&str, &str)> {
+    let repairs = attributes(section, "fmtp").filter_map(|value| value.split_once(" apt="));
+    repairs.map(|(payload_type, of)| (payload_type, of.trim()))
+}
+
+/// Appends a section without what it says of other payload types than these.
 pub(super) fn push_used(text: &mut String, section: &str, used: &[&str]) {
     for line in section.split_inclusive('\n') {
         if line.starts_with("m=") {

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::codecs::push_used;
-use super::{attributes, encodings, split_sections};
+use super::codecs::{push_used, repairs};
+use super::{encodings, split_sections};
 use crate::track::Codec;
 
 /// Removes codecs from the sections of an offer in which the client sends. It may receive them all the same. A section of which no codec
@@ -31,9 +31,8 @@ fn kept_payload_types<'a>(section: &'a str, refused: &[Codec]) -> Option<Vec<&'a
     if removed.is_empty() {
         return None;
     }
-    let repaired = attributes(section, "fmtp").filter_map(|value| value.split_once(" apt="));
     let without_use: HashSet<_> =
-        repaired.filter(|(_, of)| removed.contains(of.trim())).map(|(number, _)| number).collect();
+        repairs(section).filter(|(_, of)| removed.contains(of)).map(|(number, _)| number).collect();
     let kept: Vec<_> = encodings(section)
         .map(|(number, _)| number)
         .filter(|number| !removed.contains(number) && !without_use.contains(number))
