@@ -21,8 +21,8 @@ WIDTH, HEIGHT = 320, 180
 class CallNode(page.Node):
     """A server that clients of calls reach on this machine, each with media ports of its own."""
 
-    def __init__(self, binary, folder, database, public):
-        super().__init__(binary, folder, database)
+    def __init__(self, binary, folder, database, api, public):
+        super().__init__(binary, folder, database, api)
         self.env |= {
             "CONCLAVE_MEDIA__PUBLIC_URL": f"ws://127.0.0.1:{public}",
             "CONCLAVE_MEDIA__RTC__LOOPBACK": "true",
@@ -100,7 +100,6 @@ def check_in(folder, binary):
     postgres, nodes = page.Postgres(folder), []
     try:
         database, config = folder / "database.url", page.settings_of_page(folder)
-        database.write_text(f"postgres://postgres@127.0.0.1:{postgres.port}/conclave\n")
         postgres.call("psql", "-h", str(postgres.folder), "-p", str(postgres.port), "-U", "postgres", "-c",
                       f"ALTER USER postgres PASSWORD '{page.PASSWORD}'", "-c", "CREATE DATABASE conclave")
         quoted = page.PASSWORD.replace(" ", "%20")
@@ -108,11 +107,8 @@ def check_in(folder, binary):
         database.chmod(0o600)
         # Clients call the second server, which stays.
         called = page.free_port()
-        nodes = [CallNode(binary, folder / name, database, called) for name in page.NODES]
-        nodes[1].api = called
-        nodes[1].env |= {
-            "CONCLAVE_HTTP__LISTEN": f"127.0.0.1:{called}", "CONCLAVE_CLUSTER__URL": f"http://127.0.0.1:{called}",
-        }
+        apis = (None, called, None)
+        nodes = [CallNode(binary, folder / name, database, api, called) for name, api in zip(page.NODES, apis)]
         page.start_nodes(nodes, config)
         project = command(nodes[0], config, "project", "create", "--name", "calls")["project_id"]
         key = command(nodes[0], config, "key", "create", project)["key"]

@@ -85,9 +85,9 @@ class Postgres:
 class Node:
     """A server, with the settings of the page and addresses of this machine."""
 
-    def __init__(self, binary, folder, database):
+    def __init__(self, binary, folder, database, api=None):
         self.binary, self.data, self.process = binary, folder, None
-        self.api, self.admin = free_port(), free_port()
+        self.api, self.admin = api or free_port(), free_port()
         self.env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")},
             "CONCLAVE_HTTP__LISTEN": f"127.0.0.1:{self.api}",

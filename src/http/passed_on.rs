@@ -73,7 +73,7 @@ pub fn sent_to(request: &HttpRequest, nodes: &TrustedProxies) -> Option<i64> {
 /// What becomes of a request that the active node does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotTaken {
-    /// The node that has passed it on, or the client, is told so.
+    /// Its sender, a node or a client, gets this response.
     Refused(NotActive),
     /// It waits here, and is passed on to the node that becomes active.
     PassedOn,

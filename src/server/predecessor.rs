@@ -1,5 +1,5 @@
-//! The server process that had the data directory before this one. It has ended, since its lock is free, so nobody needs to wait until
-//! its lease of the database has been silent for long enough.
+//! The server process that had the data directory before this one. It has ended, since its lock is free, so this one can take its lease
+//! of the database over without waiting.
 //!
 //! The file of the lock names the process, the file itself, and the boot of the machine. In a copy of the data directory one of them is
 //! another, so a copy says nothing about a process that may run beside it.

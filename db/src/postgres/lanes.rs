@@ -278,7 +278,7 @@ impl Lane {
         Ok(last == job)
     }
 
-    /// Deletes the row of a command, which has the number of nobody else, and what others have left that could not.
+    /// Deletes the row of a command, whose number is unique, and the rows of commands that were killed.
     fn end(&mut self) {
         let (row, forgotten) = (self.row, first_id_since(SystemTime::now() - FORGOTTEN_AFTER));
         if self.epoch.is_none()

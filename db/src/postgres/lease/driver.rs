@@ -1,7 +1,7 @@
 //! The thread of the lease: it makes the requests of the machine, with a session of its own.
 
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -205,11 +205,7 @@ struct Driver {
 impl Driver {
     fn run(mut self) {
         loop {
-            match self.stopping.try_recv() {
-                Ok(how) => self.stop(how),
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => self.stop(Stop::Release),
-            }
+            self.wait(Duration::ZERO);
             match self.machine.step(steady::now()) {
                 Step::Make(number, request, limit) => {
                     // Before a release: its server acts no more.
@@ -268,6 +264,7 @@ impl Driver {
         }
     }
 
+    /// Waits for so long, or until it is to stop.
     fn wait(&mut self, time: Duration) {
         match self.stopping.recv_timeout(time) {
             Ok(how) => self.stop(how),

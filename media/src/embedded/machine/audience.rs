@@ -123,8 +123,10 @@ impl Machine {
         for track in changes.unsubscribed {
             has_other_handles |= self.unsubscribe(receiver, track);
         }
-        let (data, media): (Vec<_>, Vec<_>) =
-            changes.subscribed.into_iter().partition(|(track, publisher)| self.is_data_track(publisher, track));
+        let (data, media): (Vec<_>, Vec<_>) = changes
+            .subscribed
+            .into_iter()
+            .partition(|(track, publisher)| self.has_data_track(publisher, track.as_str()));
         let assigned: Vec<_> =
             data.into_iter().filter_map(|(track, publisher)| self.assign_handle(receiver, track, publisher)).collect();
         // A client learns of a handle before packets with it arrive.

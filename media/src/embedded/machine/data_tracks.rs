@@ -121,11 +121,6 @@ impl Machine {
         self.participants.get(sid)?.client.as_deref()
     }
 
-    /// Returns whether a track of a client is a data track.
-    pub(super) fn is_data_track(&self, publisher: &ParticipantSid, track: &TrackSid) -> bool {
-        self.has_data_track(publisher, track.as_str())
-    }
-
     /// Gives a data track a handle for a subscriber, and returns the command to forward it.
     pub(super) fn assign_handle(
         &mut self,

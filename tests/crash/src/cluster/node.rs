@@ -134,19 +134,19 @@ impl Node {
 
     /// Kills the process as `kill -9` does.
     pub fn kill(&self) {
-        self.kill_until(Some(Instant::now() + RESTART_AFTER));
+        self.kill_process(&mut self.state.lock());
     }
 
     /// Kills the process, which is started again when [`Node::start`] says so.
     pub fn kill_for_now(&self) {
-        self.kill_until(None);
+        let mut state = self.state.lock();
+        self.kill_process(&mut state);
+        state.restart = None;
     }
 
-    fn kill_until(&self, restart: Option<Instant>) {
-        let mut state = self.state.lock();
+    fn kill_process(&self, state: &mut State) {
         let status = state.process.as_mut().expect("a running process").kill();
-        self.note_end(&mut state, status);
-        state.restart = restart;
+        self.note_end(state, status);
     }
 
     /// Ends the process for good.
