@@ -1,5 +1,5 @@
-//! Packets of streams with layers: each record is a packet of VP9, or of AV1 with its dependency descriptor, that a participant protects as it
-//! should. Two others talk in the same room, and one of them receives it, with as many layers as it asks for.
+//! Packets of streams with layers: each record is a packet of VP9, or of AV1 with its dependency descriptor, that a participant protects
+//! as it should. Two others talk in the same room, and one of them receives it, with as many layers as it asks for.
 //!
 //! Nothing panics, the numbers of what it receives are distinct, and the others hear each other.
 

@@ -55,7 +55,7 @@ fn markdown_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn markdown_below(folder: &Path) -> Vec<PathBuf> {
-    // What a package index has brought is none of ours.
+    // Installed packages are not part of the project.
     let folders = entries(folder).into_iter().filter(|path| path.is_dir() && !path.ends_with("node_modules"));
     folders.flat_map(|path| markdown_below(&path)).chain(markdown_in(folder)).collect()
 }

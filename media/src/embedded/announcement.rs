@@ -124,7 +124,7 @@ fn named_codecs(request: &AddTrackRequest) -> impl Iterator<Item = &str> {
     request.simulcast_codecs.iter().map(|codec| codec.codec.as_str()).filter(|name| !name.is_empty())
 }
 
-/// Returns Opus, or the first codec of video that the client names and may use; if it names only others, the one that is preferred of those that
+/// Returns Opus, or the first codec of video that the client names and may use; if it names only others, the preferred one of those that
 /// it may use. `None` if it names none: then its offer decides.
 fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium, allowed: &[Codec]) -> Option<Codec> {
     if medium == TrackMedium::Audio {

@@ -66,7 +66,7 @@ pub(super) struct Machine {
     /// Whether the egresses have to follow a change.
     is_changed: bool,
     common: Arc<Common>,
-    /// What clients are told together.
+    /// Participant updates that wait to be sent together.
     batch: UpdateBatch,
     reports: Vec<Report>,
     effects: Vec<Effect>,
@@ -81,7 +81,7 @@ enum Deadline {
     Egress(EgressId),
     /// A client's media has to be connected.
     Join(ParticipantSid),
-    /// What clients are told together is sent.
+    /// The participant updates that wait are sent.
     Updates,
 }
 

@@ -59,7 +59,7 @@ impl TurnServers {
 }
 
 impl OwnTurn {
-    /// A server that relays to these media workers. It serves nobody yet.
+    /// A server that relays to these media workers. It has no clients yet.
     pub(super) fn new(secret: Secret, workers: &Workers, clock: Clock) -> Self {
         let port = |UdpAddress { bound, advertised }| MediaPort { bound, advertised };
         let ports: Vec<_> = workers.udp_addresses().into_iter().map(port).collect();

@@ -1,8 +1,8 @@
-//! News of participants in a large room, which clients get together.
+//! Batches of participant updates for the clients of a large room.
 //!
-//! In a room of 500, each that comes or goes would be a message to 499 others. So what concerns no media waits: the first news after a
-//! quiet time is sent at once, and then all of each interval together, of each participant the last. News of a participant that
-//! publishes never waits, since clients drop media of participants that they do not know.
+//! In a room of 500, each join and leave would be a message to 499 others. So updates that concern no media wait: the first one after
+//! an interval without any is sent at once, and then those of each interval together, of each participant the last. An update of a
+//! participant that publishes never waits, since clients drop media of participants that they do not know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use prost::Message as _;
 
 /// Rooms with more clients than this are large.
 const LARGE_ROOM: usize = 50;
-/// How long news waits at most.
+/// How long an update waits at most.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
-/// The most participants whose news wait; with one more, all are sent.
+/// The most participants whose updates wait; with one more, all are sent.
 const MOST_WAITING: usize = 1_000;
 /// The bytes of participants that are sent in one message, at least one of them, about.
 const MESSAGE_BYTES: usize = 64 * 1024;
@@ -24,16 +24,16 @@ const MESSAGE_BYTES: usize = 64 * 1024;
 /// Participants as clients see them, for one message.
 pub(super) type Infos = Arc<[Arc<ParticipantInfo>]>;
 
-/// The news that waits.
+/// The updates that wait.
 #[derive(Debug, Default)]
 pub(super) struct UpdateBatch {
-    /// The last state of each participant, by identity: of two joins with one identity, the earlier is told before the later.
+    /// The last state of each participant, by identity: of two joins with one identity, that of the earlier is sent first.
     waiting: BTreeMap<Identity, Arc<ParticipantInfo>>,
-    /// The monotonic reading at which what waits is sent; `None` after an interval without news.
+    /// The monotonic reading at which what waits is sent; `None` after an interval without updates.
     pub until: Option<Duration>,
 }
 
-/// Whether news of a participant may wait.
+/// Whether an update of a participant may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     /// It may be sent with others in a large room: the participant publishes nothing.
@@ -43,7 +43,7 @@ pub(super) enum Urgency {
 }
 
 impl UpdateBatch {
-    /// Takes news of a participant in a room with so many clients, at this monotonic reading. Returns what is to be sent now.
+    /// Takes an update of a participant in a room with so many clients, at this monotonic reading. Returns what is to be sent now.
     pub fn push(
         &mut self,
         identity: &Identity,
@@ -67,7 +67,7 @@ impl UpdateBatch {
         in_messages(sent)
     }
 
-    /// The interval is over: returns what has waited. Without any, the next news is sent at once.
+    /// The interval is over: returns what has waited. Without any, the next update is sent at once.
     pub fn end_interval(&mut self, reading: Duration) -> Vec<Infos> {
         self.until = (!self.waiting.is_empty()).then(|| reading + INTERVAL);
         self.take()

@@ -1,8 +1,9 @@
 //! Layers in one stream (scalable video coding): which packets of it a receiver gets.
 //!
 //! A picture has a frame for each spatial layer, all with one timestamp. Frames of a layer refer to those below it and to earlier ones
-//! of their own layer, so a receiver gets all layers up to one. It gets more with a key picture, and less with any picture. Temporal layers are the
-//! same in time: a receiver gets fewer pictures from any picture on, and more where the encoder says that this can be decoded.
+//! of their own layer, so a receiver gets all layers up to one. It gets more with a key picture, and less with any picture. Temporal
+//! layers are the same in time: a receiver gets fewer pictures from any picture on, and more where the encoder says that this can be
+//! decoded.
 
 /// The layer of a packet's frame, and the packet's place in that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -73,8 +73,8 @@ impl Worker {
 }
 
 impl Recorder {
-    /// Returns the layer and the number of a packet that is recorded, and whether it is the last one of its picture. A stream with layers is
-    /// one, of which the packets that are recorded have numbers without gaps.
+    /// Returns the layer and the number of a packet that is recorded, and whether it is the last one of its picture. A stream with layers
+    /// is one, of which the packets that are recorded have numbers without gaps.
     fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Option<(usize, u64, bool)> {
         let (media, before) = (&packet.media, self.choice.current);
         let Some(layered) = media.layered().filter(|_| packet.is_layered) else {

@@ -89,7 +89,7 @@ pub struct Recorder {
 /// How much of the size at which a video is shown a layer must have, in tenths.
 const SIZE_TOLERANCE_TENTHS: u32 = 9;
 
-/// The most temporal layers that are told apart; those above them count as the best one.
+/// The most temporal layers that are measured by themselves; those above them count as the best one.
 const TEMPORAL_LAYERS: usize = 4;
 
 /// How long a layer counts as live after its last packet.

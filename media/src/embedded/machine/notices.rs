@@ -103,7 +103,7 @@ impl Machine {
         self.change_batch(|batch| batch.push(identity, info, urgency, clients, reading));
     }
 
-    /// Sends the news of an interval together.
+    /// Sends the updates of an interval together.
     pub(super) fn end_update_interval(&mut self) {
         let reading = self.reading;
         self.change_batch(|batch| batch.end_interval(reading));

@@ -1,4 +1,4 @@
-//! What clients are told of each other in large rooms.
+//! Participant updates in large rooms.
 
 use super::*;
 
