@@ -30,7 +30,7 @@ def run(command, **options):
 
 def missing(language):
     """Says what a language needs and this machine has not; returns nothing if everything is there."""
-    program = {"typescript": "node", "go": "go"}.get(language)
+    program = {"typescript": "node", "react": "node", "go": "go"}.get(language)
     if program is None:
         return None
     oldest = ".".join(map(str, NEEDED[program]))
@@ -52,14 +52,14 @@ def python_tools():
     return os.environ | {"PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(folder)}
 
 
-def node_modules():
-    """Returns the folder with the packages of sdk/typescript/package-lock.json."""
-    lock = SDK / "typescript" / "package-lock.json"
-    folder = TARGET / f"typescript-{sha256(lock.read_bytes()).hexdigest()[:12]}"
+def node_modules(package="typescript"):
+    """Returns the folder with what a package-lock.json below sdk/ lists."""
+    lock = SDK / package / "package-lock.json"
+    folder = TARGET / f"{package}-{sha256(lock.read_bytes()).hexdigest()[:12]}"
     if not (folder / "installed").exists():
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json"):
-            shutil.copy(SDK / "typescript" / name, folder)
+            shutil.copy(SDK / package / name, folder)
         run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=folder)
         (folder / "installed").touch()
     return folder / "node_modules"

@@ -8,6 +8,7 @@ the same when the server is killed and started again. A scenario orders faults f
                                                                                             has done what it was asked
     POST /kill                                                                              kills the server, and starts it again
                                                                                             one second later
+    POST /recording {"path": "prj_1/a.mp4", "text": "…"}                                    writes the file of a simulated recording
 """
 
 import http.client
@@ -107,6 +108,11 @@ class Proxy:
         self.server.kill()
         threading.Timer(RESTART_AFTER, self.server.start).start()
 
+    def write_recording(self, path: str, text: str):
+        file = self.server.work / "data" / "recordings" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
     def problems(self):
         """Says what the proxy should have seen of a whole scenario, and has not."""
         outcomes = Counter(outcome for _, _, outcome in self.seen)
@@ -132,6 +138,9 @@ def handler(proxy: Proxy):
                 return self.answer(204)
             if self.path == "/kill":
                 proxy.kill()
+                return self.answer(204)
+            if self.path == "/recording":
+                proxy.write_recording(**json.loads(body))
                 return self.answer(204)
             request, key = f"{self.command} {self.path}", self.headers.get("Idempotency-Key")
             fault = proxy.take_fault(request)

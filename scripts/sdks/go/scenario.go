@@ -76,6 +76,13 @@ func order(path string, body any) string {
 	return answer.Sid
 }
 
+// fetched returns what a browser gets at a link.
+func fetched(link string) string {
+	response := must(http.Get(link))
+	defer response.Body.Close()
+	return fmt.Sprint(response.StatusCode, " ", string(must(io.ReadAll(response.Body))))
+}
+
 func refused[T any](code string, _ T, err error) *conclave.Error {
 	var failed *conclave.Error
 	check("refused with "+code, errors.As(err, &failed) && failed.Code == code)
@@ -147,7 +154,7 @@ func (r *receivers) joined() string {
 	return strings.Join(identities, " ")
 }
 
-func aLesson(client *conclave.Client, deliveries *receivers) {
+func aLesson(client *conclave.Client, deliveries *receivers) string {
 	permissions := conclave.RolePermissions{MuteOthers: conclave.Ptr(true), UnmuteOthers: conclave.Ptr(true)}
 	roles := map[string]conclave.RoleInput{"teacher": {Permissions: &permissions}, "student": {}}
 	template := must(client.CreateTemplate(ctx, conclave.CreateTemplate{Name: "go", Roles: &roles}))
@@ -182,8 +189,11 @@ func aLesson(client *conclave.Client, deliveries *receivers) {
 		return func() bool { return must(client.GetRecording(ctx, recording)).Status == status }
 	}
 	within("the recording is active", is(conclave.EgressStatusActive))
+	early, err := client.RecordingLink(ctx, recording, time.Hour)
+	refused("recording_not_found", early, err)
 	must(client.StopRecording(ctx, recording))
 	within("the recording is complete", is(conclave.EgressStatusComplete))
+	link := aLink(client, recording)
 	after := time.Now().Add(-time.Hour)
 	sessions := collect(client.AllSessions(ctx, &conclave.ListSessionsParams{Identity: conclave.Ptr("bob"), After: &after}))
 	check("a session", len(sessions) == 1 && sessions[0].LeftAt != nil && sessions[0].Room == name)
@@ -193,6 +203,20 @@ func aLesson(client *conclave.Client, deliveries *receivers) {
 			"participant.left", "recording.started", "recording.ended")
 	})
 	check("typed events", deliveries.joined() == "alice bob")
+	return link
+}
+
+// aLink returns a link to the file of a recording, which needs no key.
+func aLink(client *conclave.Client, recording string) string {
+	record := must(client.GetRecording(ctx, recording))
+	order("/recording", map[string]string{"path": fmt.Sprint(record.ProjectID, "/", record.Filepath), "text": name})
+	link := must(client.RecordingLink(ctx, recording, time.Hour))
+	check("a link to its file", fetched(link) == "200 "+name)
+	altered := strings.Replace(link, "expires=1", "expires=2", 1)
+	check("an altered link is refused", strings.HasPrefix(fetched(altered), "401"))
+	short := must(client.RecordingLink(ctx, recording, time.Second))
+	within("a link expires", func() bool { return strings.HasPrefix(fetched(short), "401") })
+	return link
 }
 
 func whatIsNotADelivery(deliveries *receivers) {
@@ -302,7 +326,7 @@ func main() {
 	policy := conclave.RetryPolicy{MaxRetries: 8, MaxRetryAfter: 30 * time.Second}
 	client := conclave.New(url, key, conclave.WithRetry(policy))
 	deliveries := newReceivers(client)
-	aLesson(client, deliveries)
+	link := aLesson(client, deliveries)
 	whatIsNotADelivery(deliveries)
 	manyRooms(client)
 	refusals(client)
@@ -310,6 +334,7 @@ func main() {
 	order("/kill", nil)
 	check("after a kill", created(client, "go-kill"))
 	check("nothing is lost", must(client.GetRoom(ctx, name)).Status == conclave.RoomStatusOpen)
+	check("the link is still valid", fetched(link) == "200 "+name)
 	done(client.EndRoom(ctx, name))
 	within("its end is reported", func() bool { return deliveries.has("room.finished") })
 }

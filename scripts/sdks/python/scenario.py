@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -69,6 +70,15 @@ def refused(code: str, call: Callable[[], object]) -> ConclaveError:
     raise AssertionError
 
 
+def fetched(link: str) -> tuple[int, str]:
+    """What a browser gets at a link."""
+    try:
+        with urllib.request.urlopen(link, timeout=20) as response:  # noqa: S310
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
 class Deliveries:
     """An application with two receivers: the SDK's own, and one that verifies by hand and keeps what it gets."""
 
@@ -105,7 +115,7 @@ class Deliveries:
         return {event.type_ for event in list(self.handled.values())}
 
 
-def a_lesson(conclave: Conclave, deliveries: Deliveries) -> None:
+def a_lesson(conclave: Conclave, deliveries: Deliveries) -> str:
     roles = CreateTemplateRoles()
     everything = RolePermissions.from_dict({"mute_others": True, "unmute_others": True})
     roles["teacher"] = RoleInput(permissions=everything)
@@ -133,8 +143,10 @@ def a_lesson(conclave: Conclave, deliveries: Deliveries) -> None:
 
     recording = conclave.start_recording(NAME, StartRecording(type_="room_composite", layout="grid")).egress_id
     within("the recording is active", lambda: conclave.get_recording(recording).status == "active")
+    refused("recording_not_found", lambda: conclave.recording_link(recording))
     conclave.stop_recording(recording)
     within("the recording is complete", lambda: conclave.get_recording(recording).status == "complete")
+    link = a_link(conclave, recording)
     an_hour_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
     [bob] = conclave.all_sessions(identity="bob", after=an_hour_ago)
     check("a session", bool(bob.left_at) and bob.room == NAME)
@@ -144,6 +156,19 @@ def a_lesson(conclave: Conclave, deliveries: Deliveries) -> None:
     within("every event was received and verified", lambda: expected <= deliveries.types())
     joined = [e for e in deliveries.handled.values() if e.type_ == "participant.joined"]
     check("typed events", {event.participant_identity for event in joined} == {"alice", "bob"})
+    return link
+
+
+def a_link(conclave: Conclave, recording: str) -> str:
+    """Returns a link to the file of a recording, which needs no key."""
+    record = conclave.get_recording(recording)
+    order("/recording", {"path": f"{record.project_id}/{record.filepath}", "text": NAME})
+    link = conclave.recording_link(recording)
+    check("a link to its file", fetched(link) == (200, NAME))
+    check("an altered link is refused", fetched(link.replace("expires=1", "expires=2"))[0] == 401)
+    short = conclave.recording_link(recording, expires_in_seconds=1)
+    within("a link expires", lambda: fetched(short)[0] == 401)
+    return link
 
 
 def what_is_not_a_delivery(deliveries: Deliveries) -> None:
@@ -228,7 +253,7 @@ def main() -> None:
     with Conclave(URL, KEY, retry=RetryPolicy(max_retries=8)) as conclave:
         deliveries = Deliveries()
         deliveries.register(conclave)
-        a_lesson(conclave, deliveries)
+        link = a_lesson(conclave, deliveries)
         what_is_not_a_delivery(deliveries)
         many_rooms(conclave)
         refusals(conclave)
@@ -236,6 +261,7 @@ def main() -> None:
         order("/kill")
         check("after a kill", conclave.create_room(CreateRoom(name="python-kill")).status == "open")
         check("nothing is lost", conclave.get_room(NAME).status == "open")
+        check("the link is still valid", fetched(link) == (200, NAME))
         conclave.end_room(NAME)
         within("its end is reported", lambda: "room.finished" in deliveries.types())
         check(f"every field of the events is typed {deliveries.not_typed}", not deliveries.not_typed)

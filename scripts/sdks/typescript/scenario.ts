@@ -39,6 +39,12 @@ async function refused(code: string, call: Promise<unknown>): Promise<ConclaveEr
   return error as ConclaveError;
 }
 
+/** What a browser gets at a link. */
+async function fetched(link: string): Promise<string> {
+  const response = await fetch(link);
+  return `${response.status} ${await response.text()}`;
+}
+
 async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) {
@@ -72,7 +78,7 @@ async function receivers() {
 
 type Receivers = Awaited<ReturnType<typeof receivers>>;
 
-async function aLesson({ handled, types }: Receivers): Promise<void> {
+async function aLesson({ handled, types }: Receivers): Promise<string> {
   const teacher = { permissions: { mute_others: true, unmute_others: true } };
   const template = await conclave.createTemplate({ body: { name: "typescript", roles: { teacher, student: {} } } });
   check("a template with two roles", Object.keys(template.roles).sort().join() === "student,teacher");
@@ -111,8 +117,10 @@ async function aLesson({ handled, types }: Receivers): Promise<void> {
   const { egress_id } = await conclave.startRecording({ path: { name }, body: start });
   const is = async (status: string) => (await conclave.getRecording({ path: { egress_id } })).status === status;
   await within("the recording is active", () => is("active"));
+  await refused("recording_not_found", conclave.recordingLink(egress_id));
   await conclave.stopRecording({ path: { egress_id } });
   await within("the recording is complete", () => is("complete"));
+  const link = await aLink(egress_id);
   const after = new Date(Date.now() - 3_600_000).toISOString();
   const [session] = await collect(conclave.allSessions({ query: { identity: "bob", after } }));
   check("a session", session.left_at !== undefined && session.room === name);
@@ -124,6 +132,19 @@ async function aLesson({ handled, types }: Receivers): Promise<void> {
     event.type === "participant.joined" ? [event.participant_identity] : [],
   );
   check("typed events", joined.sort().join() === "alice,bob");
+  return link;
+}
+
+/** Returns a link to the file of a recording, which needs no key. */
+async function aLink(egress_id: string): Promise<string> {
+  const { project_id, filepath } = await conclave.getRecording({ path: { egress_id } });
+  await order("/recording", { path: `${project_id}/${filepath}`, text: name });
+  const link = await conclave.recordingLink(egress_id);
+  check("a link to its file", (await fetched(link)) === `200 ${name}`);
+  check("an altered link is refused", (await fetched(link.replace("expires=1", "expires=2"))).startsWith("401"));
+  const short = await conclave.recordingLink(egress_id, { expiresInSeconds: 1 });
+  await within("a link expires", async () => (await fetched(short)).startsWith("401"));
+  return link;
 }
 
 async function whatIsNotADelivery({ raw, secret }: Receivers): Promise<void> {
@@ -198,7 +219,7 @@ async function faults(): Promise<void> {
 }
 
 const deliveries = await receivers();
-await aLesson(deliveries);
+const link = await aLesson(deliveries);
 await whatIsNotADelivery(deliveries);
 await manyRooms();
 await refusals();
@@ -206,6 +227,7 @@ await faults();
 await order("/kill");
 check("after a kill", (await conclave.createRoom({ body: { name: "typescript-kill" } })).status === "open");
 check("nothing is lost", (await conclave.getRoom({ path: { name } })).status === "open");
+check("the link is still valid", (await fetched(link)) === `200 ${name}`);
 await conclave.endRoom({ path: { name } });
 await within("its end is reported", () => deliveries.types().has("room.finished"));
 deliveries.close();
