@@ -1,6 +1,7 @@
 //! The lease of the database and the servers that share it, as metrics, probes, the console and the debug endpoint show them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::HttpRequest;
 use conclave_db::lease::{ClusterState, Lease, Node, Obstacle, Role, Standing, WrongKey};
@@ -95,6 +96,12 @@ impl LeaseView {
     #[must_use]
     pub fn cluster(&self) -> Option<ClusterState> {
         self.lease.cluster()
+    }
+
+    /// Returns the urls of the servers that can take over, once there is one, or none after the limit.
+    pub async fn successors(&self, limit: Duration) -> Vec<String> {
+        let cluster = self.lease.read_cluster(|cluster| cluster.successors().next().is_some(), limit).await;
+        cluster.iter().flat_map(ClusterState::successors).map(|node| node.info.url.clone()).collect()
     }
 
     /// Returns milliseconds since the active server has last renewed the lease; `None` if that is not known.

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_db::lease::{ClusterState, Lease, LeaseTiming, Role};
+use conclave_db::lease::{ClusterState, Lease, LeaseTiming};
 use tokio::time::{sleep, timeout};
 
 use super::passing::Passing;
 use crate::cluster::ActiveListener;
 use crate::http::passed_on::{NotActive, NotTaken, PassedOnGate};
+
+/// Time in which a node is looked for that could take over and has only just started.
+const SEARCH: Duration = Duration::from_millis(500);
 
 /// What the active node of a cluster stops with.
 pub(super) struct Successor {
@@ -34,6 +37,9 @@ impl Successor {
     /// Lets requests wait from now on, and returns once those that are being handled have ended, or after the limit. Requests of clients
     /// are refused if no other node can take over.
     pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
+        if !has_other(lease) {
+            lease.read_cluster(can_hand_over, SEARCH).await;
+        }
         let of_clients = if has_other(lease) { NotTaken::PassedOn } else { NotTaken::Refused(NotActive::Stopping) };
         self.passing.nodes.stop_serving_this();
         self.gate.close(of_clients, limit).await;
@@ -57,8 +63,11 @@ impl Successor {
     }
 }
 
-/// Whether another node could take over.
+/// Whether another node could take over, as far as is known.
 fn has_other(lease: &Lease) -> bool {
-    let can_take_over = |cluster: ClusterState| cluster.standbys().any(|node| node.role == Role::Standby);
-    lease.cluster().is_some_and(can_take_over)
+    lease.cluster().as_ref().is_some_and(can_hand_over)
+}
+
+fn can_hand_over(cluster: &ClusterState) -> bool {
+    cluster.successors().next().is_some()
 }

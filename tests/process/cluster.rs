@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use test_postgres::{Cluster, Database};
 
 use crate::deployment::{Deployment, Running, Starting};
-use crate::standby::{Waiting, until, until_role_at};
+use crate::standby::{Waiting, until, until_reported, until_role_at};
 use crate::support::tls::connect;
 use crate::support::{Request, Response, WAIT_LIMIT, eventually};
 
@@ -223,11 +223,8 @@ fn a_server_that_stops_is_not_ready_and_passes_its_clients_on_to_the_next_one() 
     let database = cluster.database();
     let (first, mut active) = active(&database, |deployment| deployment);
     let standby = Standby::start(&first, &database.url());
-    // The active one has to know that another could take over.
-    until(|| {
-        let nodes = active.admin("GET", "/debug/lease").send().expect(200)["nodes"].as_array().unwrap().len();
-        (nodes == 2).then_some(())
-    });
+    // The active one does not have to know it yet.
+    until_reported(&database, 2);
     let (admin, request) = (active.admin.clone(), active.post("/v1/rooms").json(room("direct")));
     let read = active.get("/v1/rooms");
     kill_process(active.pid(), Signal::TERM).unwrap();

@@ -4,7 +4,7 @@ use serde_json::json;
 use test_postgres::{Cluster, Engine};
 
 use crate::deployment::Deployment;
-use crate::standby::{Waiting, has_room, until, until_role_at};
+use crate::standby::{Waiting, has_room, until, until_reported, until_role_at};
 use crate::support::Request;
 
 #[test]
@@ -32,10 +32,7 @@ fn a_server_steps_down_for_another_and_takes_over_again_in_the_same_process() {
     standby.send().expect_error(405, "method_not_allowed", None);
     let of_standby = Request::new("POST", format!("{}/step-down", waiting.admin)).send();
     assert_eq!(of_standby.status, 409);
-    until(|| {
-        let nodes = one.admin("GET", "/debug/lease").send().expect(200)["nodes"].as_array().unwrap().len();
-        (nodes == 2).then_some(())
-    });
+    until_reported(&database, 2);
 
     let pid = one.pid();
     let done = first.run_command(&["step-down", "--admin", &address(&one.admin), "--json"]);

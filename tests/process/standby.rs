@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use test_postgres::{Cluster, Proxy};
+use test_postgres::{Cluster, Database, Proxy};
 
 use crate::deployment::{Deployment, Running};
 use crate::support::{Request, eventually};
@@ -52,6 +52,11 @@ pub fn until_role_at(admin: &str, role: &str) {
         let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
         (ready.json()["role"] == role).then_some(())
     });
+}
+
+/// Waits until so many servers have told the database of themselves.
+pub fn until_reported(database: &Database<'_>, servers: usize) {
+    eventually(|| database.run("SELECT count(*) FROM nodes").trim() == servers.to_string());
 }
 
 /// Waits until something is found.

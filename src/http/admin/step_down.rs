@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::{HttpResponse, web};
 use conclave_db::lease::Role;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::http::lease::LeaseView;
 use crate::http::resource::single_method_resource;
@@ -14,38 +15,34 @@ use crate::http::state::AppState;
 
 /// Time in which the answer is sent. Then the listener stops.
 const ANSWER_TIME: Duration = Duration::from_millis(100);
+/// Time in which a server is looked for that could take over: it may have only just started.
+const SEARCH: Duration = Duration::from_secs(3);
 
 /// Adds the path, if servers share the database.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let Some(lease) = state.lease.clone() else { return };
     let asked = Arc::clone(&state.admin.step_down);
     let step_down = web::post().to(move || {
-        let response = match successors(&lease) {
-            Ok(standbys) => {
-                let asked = Arc::clone(&asked);
-                tokio::spawn(async move {
-                    tokio::time::sleep(ANSWER_TIME).await;
-                    asked.notify_one();
-                });
-                log::info!(caller = "operator"; "this server steps down");
-                HttpResponse::Accepted().json(json!({"stepping_down": true, "standbys": standbys}))
-            }
-            Err(reason) => refuse(reason),
-        };
-        async move { response }
+        let (lease, asked) = (Arc::clone(&lease), Arc::clone(&asked));
+        async move { step_down(&lease, asked).await.unwrap_or_else(refuse) }
     });
     config.service(single_method_resource("/step-down", Method::Post, step_down));
 }
 
-/// Returns the servers that can take over.
-fn successors(lease: &LeaseView) -> Result<Vec<String>, &'static str> {
+async fn step_down(lease: &LeaseView, asked: Arc<Notify>) -> Result<HttpResponse, &'static str> {
     if lease.role() != Role::Active {
         return Err("this server is not the active one");
     }
-    let cluster = lease.cluster();
-    let standbys = cluster.iter().flat_map(|cluster| &cluster.nodes).filter(|node| node.role == Role::Standby);
-    let standbys: Vec<_> = standbys.map(|node| node.info.url.clone()).collect();
-    if standbys.is_empty() { Err("no other server could take over") } else { Ok(standbys) }
+    let standbys = lease.successors(SEARCH).await;
+    if standbys.is_empty() {
+        return Err("no other server could take over");
+    }
+    tokio::spawn(async move {
+        tokio::time::sleep(ANSWER_TIME).await;
+        asked.notify_one();
+    });
+    log::info!(caller = "operator"; "this server steps down");
+    Ok(HttpResponse::Accepted().json(json!({"stepping_down": true, "standbys": standbys})))
 }
 
 /// 409, with the reason.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use conclave_model::LeaseCheck;
 use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 use super::keys::KeyIds;
 use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
@@ -57,12 +58,16 @@ pub struct Lease {
     state: watch::Receiver<LeaseState>,
     active: watch::Receiver<Option<ActiveServer>>,
     cluster: watch::Receiver<Option<ClusterState>>,
-    stop: Sender<Stop>,
+    orders: Sender<Order>,
+    /// Interval at which the servers of the database are read while one of them is waited for.
+    read: Duration,
 }
 
-/// How the thread is to stop.
+/// What the thread is told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum Order {
+    /// Read which servers run, before that is due.
+    ReadNodes,
     /// Release the lease, and end.
     Release,
     /// Release the lease, and follow which server takes over.
@@ -86,9 +91,9 @@ impl Lease {
             watch::channel(LeaseState { standing: machine.standing(), failure: None, renewed: None });
         let (publish_active, active) = watch::channel(None);
         let (seen, cluster) = watch::channel(None);
-        let (stop, stopping) = channel();
+        let (orders, ordered) = channel();
         let url = node.url.clone();
-        let reporter = Reporter::new(holder, node, seen);
+        let reporter = Reporter::new(holder, node, timing.report, seen);
         let (session, failure) = (None, None);
         let driver = Driver {
             machine,
@@ -103,12 +108,12 @@ impl Lease {
             publish,
             publish_active,
             reporter,
-            stopping,
+            ordered,
             follows: false,
         };
         let spawned = thread::Builder::new().name("store-lease".into()).spawn(move || driver.run());
         spawned.map_err(|error: io::Error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Self { state, active, cluster, stop })
+        Ok(Self { state, active, cluster, orders, read: timing.read })
     }
 
     /// Returns what is known now.
@@ -143,17 +148,17 @@ impl Lease {
 
     /// Releases the lease, as the last write of this server, and waits until that is done or has failed.
     pub async fn release(&self) {
-        self.stop(Stop::Release).await;
+        self.stop(Order::Release).await;
     }
 
     /// Releases the lease, as [`Lease::release`] does. [`Lease::active_server`] goes on to name the server that takes over, until
     /// `release` or until the last clone is dropped.
     pub async fn hand_over(&self) {
-        self.stop(Stop::HandOver).await;
+        self.stop(Order::HandOver).await;
     }
 
-    async fn stop(&self, how: Stop) {
-        let _ = self.stop.send(how);
+    async fn stop(&self, how: Order) {
+        let _ = self.orders.send(how);
         let mut state = self.state.clone();
         let ended = |state: &LeaseState| matches!(state.standing, Standing::Released | Standing::Lost { .. });
         let _ = state.wait_for(ended).await;
@@ -170,6 +175,24 @@ impl Lease {
     #[must_use]
     pub fn cluster(&self) -> Option<ClusterState> {
         self.cluster.borrow().clone()
+    }
+
+    /// Reads the servers of the database until they are as `holds` says, for `limit` at the most. Returns them as they were read last.
+    pub async fn read_cluster(&self, holds: impl Fn(&ClusterState) -> bool, limit: Duration) -> Option<ClusterState> {
+        let mut cluster = self.cluster.clone();
+        let reading = async {
+            loop {
+                cluster.mark_unchanged();
+                let is_told = self.orders.send(Order::ReadNodes).is_ok();
+                if !is_told || cluster.changed().await.is_err() || cluster.borrow().as_ref().is_some_and(&holds) {
+                    return;
+                }
+                sleep(self.read).await;
+            }
+        };
+        // What was read last is all that is known then.
+        let _ = timeout(limit, reading).await;
+        self.cluster()
     }
 
     /// Returns the check whether this server may act outside its database.
@@ -197,7 +220,7 @@ struct Driver {
     publish: watch::Sender<LeaseState>,
     publish_active: watch::Sender<Option<ActiveServer>>,
     reporter: Reporter,
-    stopping: Receiver<Stop>,
+    ordered: Receiver<Order>,
     /// Whether the thread goes on to follow the lease once it is released.
     follows: bool,
 }
@@ -231,9 +254,14 @@ impl Driver {
         self.publish();
     }
 
-    fn stop(&mut self, how: Stop) {
-        self.follows = how == Stop::HandOver;
-        self.machine.stop();
+    fn obey(&mut self, order: Order) {
+        if order == Order::ReadNodes {
+            self.reporter.report_next();
+            self.report();
+        } else {
+            self.follows = order == Order::HandOver;
+            self.machine.stop();
+        }
     }
 
     /// Reads which server has taken over the released lease, until that is not to be known any more.
@@ -245,7 +273,10 @@ impl Driver {
                 let is_released = row.holder != Some(self.holder);
                 replace(&self.publish_active, row.active_server().filter(|_| is_released));
             }
-            if !matches!(self.stopping.recv_timeout(self.timing.read), Err(RecvTimeoutError::Timeout)) {
+            if !matches!(
+                self.ordered.recv_timeout(self.timing.read),
+                Err(RecvTimeoutError::Timeout) | Ok(Order::ReadNodes)
+            ) {
                 return;
             }
         }
@@ -264,12 +295,12 @@ impl Driver {
         }
     }
 
-    /// Waits for so long, or until it is to stop.
+    /// Waits for so long, or until it is told to do something.
     fn wait(&mut self, time: Duration) {
-        match self.stopping.recv_timeout(time) {
-            Ok(how) => self.stop(how),
+        match self.ordered.recv_timeout(time) {
+            Ok(order) => self.obey(order),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => self.stop(Stop::Release),
+            Err(RecvTimeoutError::Disconnected) => self.obey(Order::Release),
         }
     }
 

@@ -15,8 +15,6 @@ use crate::sql::postgres::{PostgresServer, Session};
 use crate::sql::{Row, Sql, no_row};
 use crate::values::args;
 
-/// Interval at which a server says what it is.
-const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 /// Milliseconds after which a server that has said nothing has gone.
 const REPORT_LIFE: i64 = 15_000;
 
@@ -134,6 +132,11 @@ impl ClusterState {
         self.nodes.iter().find(|node| node.role == Role::Active)
     }
 
+    /// Returns the servers that wait and can take over.
+    pub fn successors(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.role == Role::Standby)
+    }
+
     /// Returns the servers that wait.
     pub fn standbys(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.role != Role::Active)
@@ -156,6 +159,7 @@ pub(super) struct Reporter {
     info: NodeInfo,
     /// The keys that it has last reported, and whether it was the active one then.
     reported: Option<(KeyIds, bool)>,
+    interval: Duration,
     due: Duration,
     has_failed: bool,
     seen: watch::Sender<Option<ClusterState>>,
@@ -163,8 +167,14 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// Has reported nothing yet.
-    pub(super) fn new(holder: Holder, info: NodeInfo, seen: watch::Sender<Option<ClusterState>>) -> Self {
-        Self { id: holder.0.to_string(), info, reported: None, due: Duration::ZERO, has_failed: false, seen }
+    pub(super) fn new(
+        holder: Holder,
+        info: NodeInfo,
+        interval: Duration,
+        seen: watch::Sender<Option<ClusterState>>,
+    ) -> Self {
+        let (id, due) = (holder.0.to_string(), Duration::ZERO);
+        Self { id, info, reported: None, interval, due, has_failed: false, seen }
     }
 
     /// Reports the server if that is due, or if its keys or its role have changed, and reads what the others report. A failure changes
@@ -174,7 +184,7 @@ impl Reporter {
         if now < self.due && is_told {
             return;
         }
-        self.due = now + REPORT_INTERVAL;
+        self.due = now + self.interval;
         match self.exchange(session, keys) {
             Ok(state) => {
                 self.reported = Some((keys.clone(), is_active));
@@ -187,6 +197,11 @@ impl Reporter {
             }
             Err(_) => {}
         }
+    }
+
+    /// Lets the next report be due now.
+    pub(super) fn report_next(&mut self) {
+        self.due = Duration::ZERO;
     }
 
     fn exchange(&self, session: &Session, keys: &KeyIds) -> Result<ClusterState, StoreError> {

@@ -45,6 +45,7 @@ mod tests {
         silence: Duration::from_secs(4),
         retry: Duration::from_millis(250),
         answer: Duration::from_secs(2),
+        report: Duration::from_secs(3),
         claim: Duration::from_secs(10),
     };
 

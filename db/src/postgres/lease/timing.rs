@@ -20,6 +20,8 @@ pub struct LeaseTiming {
     pub retry: Duration,
     /// Time that the database has to answer a read or a renewal.
     pub answer: Duration,
+    /// Interval at which a server says what it is, and reads what the others are.
+    pub report: Duration,
     /// Time that the database has to answer a claim, which waits for the running transactions of the server before.
     pub claim: Duration,
 }
@@ -42,6 +44,7 @@ impl Default for LeaseTiming {
             silence: Duration::from_secs(4),
             retry: Duration::from_millis(250),
             answer: Duration::from_secs(2),
+            report: Duration::from_secs(3),
             claim: Duration::from_secs(10),
         }
     }

@@ -223,6 +223,34 @@ async fn cluster(database: &Database<'_>) -> ClusterState {
 }
 
 #[test]
+fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_waited_for() {
+    with_database(async |database| {
+        // It reads by itself at its start, and when it becomes active.
+        let timing = LeaseTiming { report: Duration::from_secs(3_600), ..LeaseTiming::default() };
+        let first = Lease::start(LeaseOptions { timing, ..options(&database.url(), keys("m")) }).unwrap();
+        assert_eq!(first.active().await, Some(1));
+        until_seen(&first, |state| state.active().is_some()).await;
+        let alone = first.read_cluster(|_| true, WAIT_LIMIT).await.unwrap();
+        assert_eq!(alone.successors().count(), 0);
+        let nobody = first.read_cluster(|state| state.successors().next().is_some(), Duration::from_millis(1)).await;
+        assert_eq!(nobody.unwrap().nodes.len(), 1);
+        let starting = async {
+            tokio::task::yield_now().await;
+            [start(&database.url(), "n"), start(&database.url(), "m")]
+        };
+        let found = first.read_cluster(|state| state.successors().next().is_some(), WAIT_LIMIT);
+        let (found, [_of_other_keys, second]) = tokio::join!(found, starting);
+        assert_eq!(found.unwrap().successors().count(), 1, "one with other keys does not count");
+        first.hand_over().await;
+        assert_eq!(second.active().await, Some(2));
+        first.active_server().wait_for(Option::is_some).await.unwrap();
+        first.read_cluster(|_| false, Duration::from_millis(1)).await;
+        second.release().await;
+        first.active_server().wait_for(Option::is_none).await.expect("it goes on to follow");
+    });
+}
+
+#[test]
 fn a_database_that_no_server_has_used_has_none() {
     with_database(async |database| {
         let server = PostgresServer::new(&Secret::new(database.url()), None).unwrap();
