@@ -204,3 +204,53 @@ impl AttemptBody {
         Poll::Ready(Some(Ok(chunk)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use actix_web::test::TestRequest;
+    use futures_util::{FutureExt, stream};
+
+    use super::*;
+
+    /// A body of these chunks, with so many bytes of memory for what is kept.
+    fn body(chunks: &[&'static str], memory: &Arc<Semaphore>) -> RequestBody {
+        let length = chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
+        let request = TestRequest::default().insert_header((CONTENT_LENGTH, length)).to_http_request();
+        let chunks: Vec<_> = chunks.iter().map(|chunk| Ok(Bytes::from_static(chunk.as_bytes()))).collect();
+        RequestBody::new(&request, Payload::Stream { payload: Box::pin(stream::iter(chunks)) }, memory)
+    }
+
+    /// All that an attempt sends.
+    fn sent(body: &RequestBody) -> String {
+        let (mut attempt, mut sent) = (body.attempt(), Vec::new());
+        while let Some(chunk) = poll_fn(|context| attempt.poll_chunk(context)).now_or_never().unwrap() {
+            sent.extend(chunk.unwrap());
+        }
+        String::from_utf8(sent).unwrap()
+    }
+
+    #[test]
+    fn bodies_are_kept_while_there_is_memory_which_comes_back_with_each() {
+        let memory = Arc::new(Semaphore::new(10));
+        let first = body(&["12", "34"], &memory);
+        assert_eq!([sent(&first), sent(&first)], ["1234", "1234"]);
+        assert_eq!((first.is_kept(), memory.available_permits()), (true, 6));
+        let second = body(&["12345", "67"], &memory);
+        assert_eq!(sent(&second), "1234567", "it is sent once, whether it is kept or not");
+        assert_eq!((second.is_kept(), memory.available_permits()), (false, 6), "what was kept of it is not any more");
+        drop(first);
+        assert_eq!(memory.available_permits(), 10);
+    }
+
+    #[test]
+    fn an_attempt_that_another_follows_gets_no_more_of_the_body() {
+        let body = body(&["1", "2"], &Arc::new(Semaphore::new(10)));
+        let mut first = body.attempt();
+        let mut next = || poll_fn(|context| first.poll_chunk(context)).now_or_never().unwrap();
+        assert_eq!(next(), Some(Ok(Bytes::from_static(b"1"))));
+        assert_eq!(sent(&body), "12");
+        assert_eq!(next(), Some(Err(BodyError::Superseded)));
+    }
+}

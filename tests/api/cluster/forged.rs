@@ -27,6 +27,19 @@ fn a_client_is_known_by_its_address_and_not_by_what_it_says() {
 }
 
 #[test]
+fn a_client_that_waits_for_100_gets_it_from_the_standby_once() {
+    let (standby, node) = (Standby::start(), Node::answering("active"));
+    standby.active(1, node.address);
+    let head =
+        "POST /v1/rooms HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\nConnection: close\r\n\r\n";
+    let answer = exchange_raw(standby.address, format!("{head}{{}}").as_bytes());
+    let statuses: Vec<_> = answer.lines().filter(|line| line.starts_with("HTTP/1.1 ")).collect();
+    assert_eq!(statuses, ["HTTP/1.1 100 Continue", "HTTP/1.1 200 OK"]);
+    let received = node.next();
+    assert_eq!((received.header("expect"), received.body.as_slice()), ("", &b"{}"[..]));
+}
+
+#[test]
 fn a_client_that_names_its_credential_in_connection_keeps_it() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
     standby.active(1, node.address);

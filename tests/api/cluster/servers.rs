@@ -1,5 +1,6 @@
 //! A standby in front of a real server, by a clock that the test moves.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use conclave::config::Config;
@@ -87,6 +88,23 @@ fn a_client_joins_and_an_encoder_publishes_through_a_standby() {
     encoder.patch(None).expect_error(428, "precondition_required", None);
     encoder.patch(Some("\"other\"")).expect_error(412, "precondition_failed", None);
     assert_eq!(encoder.end().status, 200);
+}
+
+#[test]
+fn an_upgrade_that_is_refused_leaves_nothing_for_the_next_client() {
+    let mut app = TestApp::start_with(trusting);
+    let standby = through_standby(&mut app);
+    let hidden = "DELETE /v1/rooms/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n";
+    for _ in 0..3 {
+        let head = "GET /v1/rooms HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+        let mut client = super::connect_as_client(standby.address);
+        client.write_all(format!("{head}{hidden}").as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 401");
+        // The standby has one worker, which may use the connection to the server again.
+        assert_eq!(app.get("/v1/rooms").send().expect(200)["rooms"], json!([]));
+    }
 }
 
 #[test]

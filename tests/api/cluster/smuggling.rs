@@ -46,6 +46,34 @@ fn a_body_with_two_lengths_never_leaves() {
 }
 
 #[test]
+fn what_follows_an_upgrade_that_is_none_never_leaves() {
+    let length = HIDDEN.len();
+    for (case, head) in [
+        ("a read", "GET /v1/rooms HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n".to_owned()),
+        ("no Connection", "GET /v1/rooms HTTP/1.1\r\nUpgrade: WebSocket\r\n".to_owned()),
+        (
+            "with a length",
+            format!(
+                "POST /v1/rooms HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: {length}\r\n"
+            ),
+        ),
+        (
+            "in chunks",
+            "POST /v1/rooms HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nTransfer-Encoding: chunked\r\n"
+                .to_owned(),
+        ),
+        (
+            "several",
+            "GET /v1/rooms HTTP/1.1\r\nUpgrade: h2c\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n".to_owned(),
+        ),
+    ] {
+        let request = format!("{head}Host: a\r\n\r\n{HIDDEN}");
+        let answer = attempt(&request);
+        assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{case}: {answer}");
+    }
+}
+
+#[test]
 fn what_follows_a_body_is_a_request_of_its_own() {
     let (standby, node) = (Standby::start(), Node::answering("active"));
     standby.active(1, node.address);
