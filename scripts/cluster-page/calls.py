@@ -1,21 +1,25 @@
-"""A call on the embedded media plane whose server is killed goes on at the next one, with the same url and tokens."""
+"""A call on the embedded media plane whose server is killed goes on at the next one, with the same url and tokens: of LiveKit's Python SDK
+and of livekit-client in the browsers that are installed."""
 
-import asyncio
+import itertools
 import json
+import os
 import signal
 import subprocess
 import tempfile
 import time
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import page
-from files import fail
-from livekit import rtc
+import preparation
+from browser import Browser, ClientError, Pages
+from native import Native
+from stories import frames, inbound, wait_for_video
 
-# The most seconds from the kill until media arrives again.
+# The most seconds from the kill until each client has new video of all others.
 LIMIT = 15
-WIDTH, HEIGHT = 320, 180
 
 
 class CallNode(page.Node):
@@ -42,58 +46,49 @@ def post(node, key, path, body):
         return json.load(response)
 
 
-class Participant:
-    """A participant that publishes a camera, and counts the frames of the others."""
-
-    def __init__(self):
-        self.room, self.frames, self.has_left, self.tasks = rtc.Room(), 0, False, []
-        self.room.on("track_subscribed", lambda track, *_: self.tasks.append(asyncio.ensure_future(self.count(track))))
-        self.room.on("disconnected", lambda *_: setattr(self, "has_left", True))
-
-    async def count(self, track):
-        async for _ in rtc.VideoStream(track):
-            self.frames += 1
-
-    async def film(self, source):
-        frame = rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, bytes([40, 160, 40, 255]) * (WIDTH * HEIGHT))
-        while True:
-            source.capture_frame(frame)
-            await asyncio.sleep(1 / 15)
-
-    async def join(self, token):
-        await self.room.connect(token["url"], token["token"])
-        source = rtc.VideoSource(WIDTH, HEIGHT)
-        await self.room.local_participant.publish_track(rtc.LocalVideoTrack.create_video_track("camera", source))
-        self.tasks.append(asyncio.ensure_future(self.film(source)))
-        return self
-
-    async def leave(self):
-        for task in self.tasks:
-            task.cancel()
-        await self.room.disconnect()
+def start_clients(ends):
+    """Returns the clients of the call, which end with `ends`."""
+    pages, clients = Pages(), [Native("python")]
+    for kind, is_installed in (("chromium", preparation.has_chromium()), ("firefox", preparation.has_firefox())):
+        if is_installed:
+            clients.append(Browser(kind, pages, kind))
+        else:
+            print(f"skipped: {kind} is not installed", flush=True)
+    # A call has two clients at least.
+    clients += [] if clients[1:] else [Native("another-python")]
+    for client in clients:
+        ends.callback(client.close)
+    return clients
 
 
-async def until_all_see(participants, limit):
-    """Waits until each participant has received another second of video. Returns how long that took."""
-    began, before = time.monotonic(), [participant.frames for participant in participants]
-    while any(participant.frames < count + 10 for participant, count in zip(participants, before)):
-        if any(participant.has_left for participant in participants):
-            fail("a client has given up")
-        if time.monotonic() - began > limit:
-            fail(f"no video {limit} s after the kill")
-        await asyncio.sleep(0.05)
-    return time.monotonic() - began
+def until_back(before, killed):
+    """Waits until each client receives new video of all others. Returns after how many seconds each did."""
+    waiting, took = list(before), {}
+    while waiting:
+        for client, publisher in list(waiting):
+            is_new = inbound(client, publisher)["trackSid"] != before[client, publisher]
+            if is_new and frames(client, publisher)[0] > 0:
+                waiting.remove((client, publisher))
+                took[client.name] = time.monotonic() - killed
+        if waiting and time.monotonic() > killed + LIMIT:
+            missing = ", ".join(f"{publisher.name} at {client.name}" for client, publisher in waiting)
+            raise AssertionError(f"no new video {LIMIT} s after the kill: {missing}")
+        time.sleep(0.05)
+    return took
 
 
-async def check_call(nodes, tokens):
-    participants = [await Participant().join(token) for token in tokens]
-    await until_all_see(participants, page.WAIT_LIMIT)
+def check_call(nodes, clients, token):
+    for client in clients:
+        joined = token(client.name)
+        client.call("join", url=joined["url"], token=joined["token"], single=True)
+        client.call("publish")
+    wait_for_video(*clients)
+    before = {pair: inbound(*pair)["trackSid"] for pair in itertools.permutations(clients, 2)}
     active = next(node for node in nodes if node.role() == "active")
-    await asyncio.to_thread(active.stop, signal.SIGKILL)
-    took = await until_all_see(participants, LIMIT)
-    print(f"video {took:.1f} s after the kill", flush=True)
-    for participant in participants:
-        await participant.leave()
+    active.stop(signal.SIGKILL)
+    took = until_back(before, time.monotonic())
+    times = ", ".join(f"{name} after {seconds:.1f} s" for name, seconds in took.items())
+    print(f"video again after the kill: {times}", flush=True)
 
 
 def check_in(folder, binary):
@@ -116,7 +111,8 @@ def check_in(folder, binary):
         template = post(nodes[1], key, "/v1/templates", {"name": "calls", "roles": roles})
         post(nodes[1], key, "/v1/rooms", {"name": "call", "template_id": template["id"]})
         token = lambda identity: post(nodes[1], key, "/v1/tokens", {"room": "call", "identity": identity, "role": "host"})
-        asyncio.run(check_call(nodes, [token("alice"), token("bob")]))
+        with ExitStack() as ends:
+            check_call(nodes, start_clients(ends), token)
     finally:
         for node in nodes:
             if node.process and node.process.poll() is None:
@@ -125,6 +121,15 @@ def check_in(folder, binary):
 
 
 def check(binary):
-    with tempfile.TemporaryDirectory(prefix="conclave-calls-") as folder:
-        Path(folder).chmod(0o755)
-        check_in(Path(folder), binary)
+    status = 1
+    try:
+        with tempfile.TemporaryDirectory(prefix="conclave-calls-") as folder:
+            Path(folder).chmod(0o755)
+            check_in(Path(folder), binary)
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else print(end.code, flush=True) or 1
+    except (AssertionError, ClientError) as failure:
+        print(f"check-cluster: {failure}", flush=True)
+    # The threads of the SDK do not end by themselves.
+    os._exit(status)
