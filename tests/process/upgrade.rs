@@ -22,7 +22,7 @@ fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_fo
     let Some(cluster) = Cluster::installed() else { return };
     let (database, folder) = (cluster.database(), tempfile::tempdir().unwrap());
     let further = migration(&folder);
-    let newer = || Deployment::new().sharing(database.url()).with("FURTHER_MIGRATION", further.to_str().unwrap());
+    let newer = || Deployment::new().sharing(database.url()).with("FURTHER_MIGRATIONS", further.to_str().unwrap());
     let older = || Deployment::new().sharing(database.url());
     let version = || database.run("SELECT version FROM schema_version").trim().parse::<i64>().unwrap();
     let first = older();

@@ -16,19 +16,20 @@ pub(super) fn reach(session: &Session, point: &str) -> Result<(), StoreError> {
     }
 }
 
-/// The environment variable with the path of a further migration. A program that has it knows one schema more than the same program
-/// without it.
-const FURTHER_MIGRATION: &str = "FURTHER_MIGRATION";
+/// The environment variable with the paths of further migrations, with colons between them. A program that has it knows as many schemas
+/// more than the same program without it.
+const FURTHER_MIGRATIONS: &str = "FURTHER_MIGRATIONS";
 
-/// Returns the text of the further migration, if this program has one.
+/// Returns the texts of the further migrations that this program has.
 ///
 /// # Panics
-/// The file cannot be read.
-#[expect(clippy::expect_used, reason = "a test without the migration that it names must not go on")]
-pub(super) fn further_migration() -> Option<String> {
-    static TEXT: LazyLock<Option<String>> = LazyLock::new(|| {
-        let path = std::env::var_os(FURTHER_MIGRATION)?;
-        Some(std::fs::read_to_string(path).expect("the further migration"))
+/// A file cannot be read.
+#[expect(clippy::expect_used, reason = "a test without the migrations that it names must not go on")]
+pub(super) fn further_migrations() -> &'static [String] {
+    static TEXTS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let paths = std::env::var_os(FURTHER_MIGRATIONS).unwrap_or_default();
+        let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
+        paths.map(|path| std::fs::read_to_string(path).expect("a further migration")).collect()
     });
-    TEXT.clone()
+    &TEXTS
 }

@@ -28,13 +28,13 @@ pub(crate) fn newest() -> i64 {
     i64::try_from(migrations().count()).unwrap_or(i64::MAX)
 }
 
-/// The migrations, with the further one that tests of mixed versions name.
+/// The migrations, with the further ones that tests of mixed versions name.
 pub(super) fn migrations() -> impl Iterator<Item = Cow<'static, str>> {
     #[cfg(feature = "faults")]
-    let further = super::faults::further_migration();
+    let further = super::faults::further_migrations();
     #[cfg(not(feature = "faults"))]
-    let further: Option<String> = None;
-    MIGRATIONS.iter().map(|text| Cow::Borrowed(*text)).chain(further.map(Cow::Owned))
+    let further: &[String] = &[];
+    MIGRATIONS.iter().copied().chain(further.iter().map(String::as_str)).map(Cow::Borrowed)
 }
 
 /// The oldest version of PostgreSQL that is used, as in `server_version_num`.

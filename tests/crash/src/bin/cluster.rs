@@ -6,11 +6,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use crash_test::cluster::{ClusterOptions, ClusterReport, Round, Scenario, StandbyCost, measure, run};
+use crash_test::cluster::{
+    ClusterOptions, ClusterReport, HeldConnections, Round, Scenario, StandbyCost, hold_connections, measure, run,
+};
 use serde_json::json;
 
-/// The scenario that lets nothing fail, and measures standbys.
+/// The scenarios that let nothing fail: what standbys cost, and what connections through one cost.
 const STANDBY: &str = "standby";
+const CONNECTIONS: &str = "connections";
 
 /// Lets nodes, links and databases of a cluster fail while clients work with it, and checks that it kept its promises.
 #[derive(Parser)]
@@ -21,7 +24,12 @@ struct Arguments {
     /// The program that replaces it in `rolling`, such as that of the next version; the same by default.
     #[arg(long)]
     next: Option<PathBuf>,
-    /// What fails: kill, kill-standby, pause, cut, postgres, rolling, load; or standby, which measures what a standby costs. All of it by default.
+    /// Lets the program that replaces it in `rolling` know a further migration in each round, so that two versions run at once. It
+    /// needs the feature `faults`, as the program has that `cargo test` builds.
+    #[arg(long)]
+    mixed: bool,
+    /// What fails: kill, kill-standby, pause, cut, postgres, rolling, load; or standby, which measures what a standby costs, or
+    /// connections, as many through one as open files allow. All of it by default.
     scenarios: Vec<String>,
     /// How often each fails; by default as often as docs/reliability.md says.
     #[arg(long)]
@@ -48,7 +56,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let (scenarios, is_measured) = match chosen(&arguments.scenarios) {
+    let (scenarios, measured) = match chosen(&arguments.scenarios) {
         Ok(chosen) => chosen,
         Err(unknown) => {
             eprintln!("there is no scenario {unknown}: must be one of {}", names().join(", "));
@@ -58,6 +66,7 @@ fn main() -> ExitCode {
     let options = ClusterOptions {
         binary: arguments.binary,
         next: arguments.next,
+        is_mixed: arguments.mixed,
         rounds: arguments.rounds,
         duration: arguments.seconds.map(Duration::from_secs),
         clients: arguments.clients,
@@ -66,35 +75,47 @@ fn main() -> ExitCode {
         seed: arguments.seed.unwrap_or_else(|| fastrand::u64(..)),
     };
     eprintln!("seed {}", options.seed);
-    let costs = if is_measured { measure(&options) } else { Vec::new() };
+    let costs = if measured.contains(&STANDBY) { measure(&options) } else { Vec::new() };
+    let is_held = options.passes_on && measured.contains(&CONNECTIONS);
+    let held = if is_held { hold_connections(&options).into() } else { Vec::new() };
     let reports: Vec<_> = scenarios.into_iter().map(|scenario| run_one(scenario, &options)).collect();
-    let over: Vec<_> = costs.iter().flat_map(|cost| cost.violations(options.is_timed)).collect();
+    let over = costs.iter().flat_map(|cost| cost.violations(options.is_timed));
+    let over: Vec<_> = over.chain(held.iter().flat_map(|held| held.violations(options.is_timed))).collect();
     if arguments.json {
         let reports: Vec<_> = reports.iter().map(ClusterReport::to_json).collect();
         let costs: Vec<_> = costs.iter().map(StandbyCost::to_json).collect();
-        println!("{}", json!({"seed": options.seed, "scenarios": reports, "standbys": costs, "violations": over}));
+        let held: Vec<_> = held.iter().map(HeldConnections::to_json).collect();
+        let seed = options.seed;
+        println!(
+            "{}",
+            json!({"seed": seed, "scenarios": reports, "standbys": costs, "connections": held, "violations": over})
+        );
     } else {
-        print(&reports, &costs, &over);
+        print(&reports, &costs);
+        held.iter().for_each(|held| println!("{}", held.text()));
+        over.iter().for_each(|violation| println!("- {violation}"));
     }
     let kept = over.is_empty() && reports.iter().all(|report| report.violations.is_empty());
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn names() -> Vec<&'static str> {
-    Scenario::ALL.iter().map(|scenario| scenario.name()).chain(["cut", "postgres", STANDBY]).collect()
+    Scenario::ALL.iter().map(|scenario| scenario.name()).chain(["cut", "postgres", STANDBY, CONNECTIONS]).collect()
 }
 
-/// Returns the scenarios that the names stand for, and whether standbys are measured; or the name that is none. `cut` stands for
-/// all whose names begin with it.
-fn chosen(names: &[String]) -> Result<(Vec<Scenario>, bool), &str> {
+/// Returns the scenarios that the names stand for, and what is measured; or the name that is none. `cut` stands for all whose names
+/// begin with it.
+fn chosen(names: &[String]) -> Result<(Vec<Scenario>, Vec<&str>), &str> {
     if names.is_empty() {
-        return Ok((Scenario::ALL.into(), true));
+        return Ok((Scenario::ALL.into(), vec![STANDBY, CONNECTIONS]));
     }
+    let (measured, names): (Vec<_>, Vec<_>) =
+        names.iter().map(String::as_str).partition(|name| [STANDBY, CONNECTIONS].contains(name));
     let mut scenarios = Vec::new();
-    for name in names.iter().filter(|name| *name != STANDBY) {
+    for name in names {
         let is_meant = |scenario: &Scenario| {
-            let is_group = ["cut", "postgres"].contains(&name.as_str());
-            scenario.name() == name || is_group && scenario.name().starts_with(name.as_str())
+            let is_group = ["cut", "postgres"].contains(&name);
+            scenario.name() == name || is_group && scenario.name().starts_with(name)
         };
         let found: Vec<_> = Scenario::ALL.into_iter().filter(is_meant).collect();
         if found.is_empty() {
@@ -102,7 +123,7 @@ fn chosen(names: &[String]) -> Result<(Vec<Scenario>, bool), &str> {
         }
         scenarios.extend(found);
     }
-    Ok((scenarios, names.iter().any(|name| name == STANDBY)))
+    Ok((scenarios, measured))
 }
 
 fn run_one(scenario: Scenario, options: &ClusterOptions) -> ClusterReport {
@@ -126,7 +147,7 @@ fn run_one(scenario: Scenario, options: &ClusterOptions) -> ClusterReport {
     report
 }
 
-fn print(reports: &[ClusterReport], costs: &[StandbyCost], over: &[String]) {
+fn print(reports: &[ClusterReport], costs: &[StandbyCost]) {
     if !reports.is_empty() {
         println!(
             "{:<17} {:>6} {:>8} {:>8} {:>9} {:>7} {:>8} {:>7}",
@@ -156,5 +177,4 @@ fn print(reports: &[ClusterReport], costs: &[StandbyCost], over: &[String]) {
             cost.cpu * 100.0
         );
     }
-    over.iter().for_each(|violation| println!("- {violation}"));
 }

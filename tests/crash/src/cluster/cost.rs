@@ -96,7 +96,7 @@ fn cpu_time(process: u32) -> Duration {
 }
 
 /// The resident memory of a process in KiB.
-fn memory(process: u32) -> u64 {
+pub(super) fn memory(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("a process that runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
     line.split_whitespace().next().and_then(|size| size.parse().ok()).expect("a number")

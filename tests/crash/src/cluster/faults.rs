@@ -21,6 +21,8 @@ const INTERVAL: Duration = Duration::from_millis(5);
 pub struct Fault {
     /// The nodes that it was for.
     pub failed: Vec<usize>,
+    /// The node whose process ended once more than others.
+    pub ended_again: Option<usize>,
     /// From when on changes had to succeed again, and how long it took.
     pub writes_after: Option<Duration>,
     /// What a node was asked to do after another had taken over.

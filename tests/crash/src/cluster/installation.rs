@@ -35,7 +35,8 @@ pub struct Installation {
     /// What looks after the processes.
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    _folder: tempfile::TempDir,
+    /// What its programs use; removed with it.
+    pub folder: tempfile::TempDir,
 }
 
 impl Installation {
@@ -69,7 +70,7 @@ impl Installation {
         prepare(&postgres);
         let stop = Arc::new(AtomicBool::new(false));
         let threads = vec![repeat(&nodes, &stop, SUPERVISION, Node::supervise)];
-        let mut installation = Self { postgres, livekit, nodes, key, threads, stop, _folder: folder };
+        let mut installation = Self { postgres, livekit, nodes, key, threads, stop, folder };
         installation.nodes.iter().for_each(Node::start);
         if !options.passes_on {
             installation.follow_readiness(SUPERVISION);
@@ -98,10 +99,15 @@ impl Installation {
     /// # Panics
     /// It takes too long.
     pub fn settle(&self) -> (usize, i64) {
+        self.settle_but(None)
+    }
+
+    /// The same, with a node that waits for its upgrade.
+    pub fn settle_but(&self, outdated: Option<usize>) -> (usize, i64) {
         let began = Instant::now();
         loop {
             let leases: Vec<_> = self.nodes.iter().map(Node::lease).collect();
-            if let Some(active) = active(&leases) {
+            if let Some(active) = active(&leases, outdated) {
                 return active;
             }
             assert!(began.elapsed() < WAIT_LIMIT, "not one active node and standbys: {leases:?}\n{}", self.logs());
@@ -151,14 +157,14 @@ fn repeat(nodes: &Arc<[Node]>, stop: &Arc<AtomicBool>, interval: Duration, what:
     })
 }
 
-/// The active node and its epoch, if all others are standbys.
-fn active(leases: &[Option<Lease>]) -> Option<(usize, i64)> {
+/// The active node and its epoch, if all others are standbys, or the one that is `outdated` waits for its upgrade.
+fn active(leases: &[Option<Lease>], outdated: Option<usize>) -> Option<(usize, i64)> {
     let mut active = None;
     for (number, lease) in leases.iter().enumerate() {
         let lease = lease.as_ref()?;
-        match lease.status.as_str() {
-            "active" if active.is_none() => active = Some((number, lease.epoch?)),
-            "standby" => {}
+        match (lease.status.as_str(), outdated == Some(number)) {
+            ("active", false) if active.is_none() => active = Some((number, lease.epoch?)),
+            ("standby", false) | ("waiting_for_upgrade", true) => {}
             _ => return None,
         }
     }
@@ -222,10 +228,12 @@ mod tests {
 
     #[test]
     fn a_cluster_is_whole_with_one_active_node_and_all_others_as_standbys() {
-        assert_eq!(active(&[lease("standby"), lease("active"), lease("standby")]), Some((1, 7)));
-        assert_eq!(active(&[lease("active"), lease("active"), lease("standby")]), None);
-        assert_eq!(active(&[lease("standby"), lease("standby"), lease("standby")]), None);
-        assert_eq!(active(&[lease("active"), None, lease("standby")]), None);
-        assert_eq!(active(&[lease("active"), lease("wrong_keys"), lease("standby")]), None);
+        assert_eq!(active(&[lease("standby"), lease("active"), lease("standby")], None), Some((1, 7)));
+        assert_eq!(active(&[lease("active"), lease("active"), lease("standby")], None), None);
+        assert_eq!(active(&[lease("standby"), lease("standby"), lease("standby")], None), None);
+        assert_eq!(active(&[lease("active"), None, lease("standby")], None), None);
+        assert_eq!(active(&[lease("active"), lease("wrong_keys"), lease("standby")], None), None);
+        let outdated = [lease("active"), lease("waiting_for_upgrade"), lease("standby")];
+        assert_eq!([None, Some(1), Some(2)].map(|node| active(&outdated, node)), [None, Some((0, 7)), None]);
     }
 }

@@ -15,6 +15,7 @@
 
 mod audit;
 mod balancer;
+mod connections;
 mod cost;
 mod faults;
 mod installation;
@@ -35,6 +36,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use audit::Writer;
+pub use connections::{HeldConnections, hold_connections};
 pub use cost::{StandbyCost, measure};
 pub use late::LateRequest;
 pub use report::ClusterReport;
@@ -49,6 +51,8 @@ pub struct ClusterOptions {
     pub binary: PathBuf,
     /// The program that replaces it in [`Scenario::Rolling`], such as the next version; by default the same.
     pub next: Option<PathBuf>,
+    /// Whether that program knows a further migration in each round.
+    pub is_mixed: bool,
     /// How often something fails; by default as often as [`Scenario::rounds`] says.
     pub rounds: Option<u32>,
     /// How long what is stopped or cut stays so; by default as long as [`Scenario::duration`] says.

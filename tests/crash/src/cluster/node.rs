@@ -1,7 +1,6 @@
 //! A node: a process that is started again when it ends, and its links.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use test_postgres::Proxy;
 
-use super::process::{Addresses, Launch, Process};
+use super::process::{Addresses, Launch, Process, Version};
 
 /// How long after its end a process is started again.
 const RESTART_AFTER: Duration = Duration::from_millis(500);
@@ -52,8 +51,8 @@ struct State {
     is_avoided: bool,
     /// When it is started again.
     restart: Option<Instant>,
-    /// The program of further starts; absent while that is the first one.
-    next: Option<PathBuf>,
+    /// How further starts are made; absent while that is as the first one.
+    next: Option<Launch>,
     /// How its processes have ended.
     exits: Vec<ExitStatus>,
 }
@@ -85,7 +84,7 @@ impl Node {
     fn start_process(&self, state: &mut State) {
         state.starts += 1;
         state.restart = None;
-        let launch = state.next.as_ref().map_or_else(|| self.launch.clone(), |next| self.launch.with(next));
+        let launch = state.next.as_ref().unwrap_or(&self.launch);
         state.process = Some(launch.start(state.starts, &self.url(state.starts)));
     }
 
@@ -166,9 +165,9 @@ impl Node {
         state.process.as_ref().expect("a running process").signal(signal).expect("a signal that arrives");
     }
 
-    /// Lets further starts be of another program.
-    pub fn upgrade(&self, next: &Path) {
-        self.state.lock().next = Some(next.to_owned());
+    /// Lets further starts be of another version.
+    pub fn upgrade(&self, version: Version) {
+        self.state.lock().next = Some(self.launch.with(version));
     }
 
     /// Lets clients avoid the node until it has started again.

@@ -17,6 +17,15 @@ pub struct Launch {
     pub environment: Vec<(&'static str, String)>,
 }
 
+/// What replaces the program of a node.
+#[derive(Debug, Clone, Default)]
+pub struct Version {
+    /// Another program; absent for the same.
+    pub binary: Option<PathBuf>,
+    /// The paths of its further migrations, with colons between them; absent if it has none.
+    pub migrations: Option<String>,
+}
+
 /// A running process; killed when dropped.
 pub struct Process {
     child: Child,
@@ -31,10 +40,13 @@ pub struct Addresses {
 }
 
 impl Launch {
-    /// The same with another program.
+    /// The same with another version of the program.
     #[must_use]
-    pub fn with(&self, binary: &Path) -> Self {
-        Self { binary: binary.to_owned(), ..self.clone() }
+    pub fn with(&self, version: Version) -> Self {
+        let mut launch = self.clone();
+        launch.binary = version.binary.unwrap_or(launch.binary);
+        launch.environment.extend(version.migrations.map(|paths| ("FURTHER_MIGRATIONS", paths)));
+        launch
     }
 
     /// Starts the program. `number` is that of the start.

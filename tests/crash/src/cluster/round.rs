@@ -17,6 +17,8 @@ pub struct Round {
     pub writes_after: Option<Duration>,
     /// The epochs before and after it.
     pub epochs: (i64, i64),
+    /// The node whose process ends once more than the scenario says.
+    pub ends_again: Option<usize>,
     /// How many processes of each node have ended since the round before.
     pub exits: Vec<usize>,
     /// What was seen that should not have happened.

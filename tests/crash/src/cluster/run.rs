@@ -1,6 +1,5 @@
 //! A run: rounds of one scenario while clients work, and the checks at its end.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -10,6 +9,7 @@ use super::balancer::Balancer;
 use super::installation::{Installation, NODES};
 use super::late::LateRequest;
 use super::phases::Phases;
+use super::process::Version;
 use super::report::ClusterReport;
 use super::round::Round;
 use super::scenario::Scenario;
@@ -37,10 +37,12 @@ pub struct Run<'a> {
     pub installation: &'a Installation,
     pub journal: &'a Journal,
     pub phases: &'a Phases,
+    /// Whether nodes pass requests on.
+    pub passes_on: bool,
     /// How long what is stopped or cut stays so.
     pub duration: Duration,
-    /// The program that replaces the first one.
-    pub next: Option<PathBuf>,
+    /// What replaces the program.
+    pub next: Version,
     /// The number of entries in the journal when the round began.
     pub entries_of_round: usize,
 }
@@ -157,8 +159,9 @@ fn perform(
 ) -> Round {
     let (active, before) = installation.settle();
     let duration = options.duration.unwrap_or_else(|| scenario.duration());
-    let next = options.next.as_ref().map(|next| std::path::absolute(next).expect("a path of a program"));
-    let run = Run { installation, journal, phases, duration, next, entries_of_round: journal.len() };
+    let next = version(options, installation, number);
+    let passes_on = options.passes_on;
+    let run = Run { installation, journal, phases, passes_on, duration, next, entries_of_round: journal.len() };
     let began = Instant::now();
     phases.end();
     let fault = faults::make(scenario, &run, active, number);
@@ -173,8 +176,23 @@ fn perform(
         ended,
         writes_after: fault.writes_after,
         epochs: (before, after),
+        ends_again: fault.ended_again,
         exits: Vec::new(),
         violations: fault.violations,
+    }
+}
+
+/// What replaces the program in a round: it knows a migration for each round until then, if versions are to be mixed.
+fn version(options: &ClusterOptions, installation: &Installation, round: u32) -> Version {
+    let path = |migration: u32| {
+        let path = installation.folder.path().join(format!("further-{migration}.sql"));
+        let text = format!("ALTER TABLE projects ADD COLUMN further_{migration} TEXT COLLATE \"C\"");
+        std::fs::write(&path, text).expect("a file that can be written");
+        path.display().to_string()
+    };
+    Version {
+        binary: options.next.as_ref().map(|next| std::path::absolute(next).expect("a path of a program")),
+        migrations: options.is_mixed.then(|| (1..=round).map(path).collect::<Vec<_>>().join(":")),
     }
 }
 

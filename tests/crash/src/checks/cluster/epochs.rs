@@ -45,7 +45,10 @@ pub fn the_lease_moves_as_expected(evidence: &Evidence) -> Vec<String> {
 /// The processes end that a scenario lets end, once in each round, and no others.
 pub fn no_process_ends_by_itself(evidence: &Evidence) -> Vec<String> {
     let of_round = |round: &Round| {
-        let expected = |node| usize::from(evidence.scenario.ends_process(round.failed.contains(&node)));
+        let expected = |node| {
+            let ends = evidence.scenario.ends_process(round.failed.contains(&node));
+            usize::from(ends) + usize::from(round.ends_again == Some(node))
+        };
         let wrong = round.exits.iter().enumerate().filter(|(node, exits)| **exits != expected(*node));
         let number = round.number;
         let describe =

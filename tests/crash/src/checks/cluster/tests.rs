@@ -28,6 +28,7 @@ impl Run {
             ended: start + Duration::from_secs(u64::from(number) * 20),
             writes_after: Some(Duration::from_secs(4)),
             epochs: (i64::from(number), i64::from(number) + 1),
+            ends_again: None,
             exits: vec![0, 1, 0],
             violations: Vec::new(),
         };
@@ -193,15 +194,17 @@ fn a_lease_that_moves_or_stays_unexpectedly_is_found() {
 
 #[test]
 fn a_process_that_ends_by_itself_or_does_not_end_is_found() {
-    let found = |scenario, exits: [usize; 3]| {
+    let found_with = |scenario, exits: [usize; 3], ends_again| {
         let Run { mut evidence, .. } = Run::of(scenario);
         evidence.rounds.truncate(1);
-        evidence.rounds[0].exits = exits.into();
+        (evidence.rounds[0].exits, evidence.rounds[0].ends_again) = (exits.into(), ends_again);
         epochs::no_process_ends_by_itself(&evidence).len()
     };
+    let found = |scenario, exits| found_with(scenario, exits, None);
     assert_eq!([[0, 1, 0], [0, 1, 1], [0, 2, 0], [0, 0, 0]].map(|exits| found(Scenario::Kill, exits)), [0, 1, 1, 1]);
     assert_eq!([[0, 0, 0], [0, 1, 0]].map(|exits| found(Scenario::CutNodes, exits)), [0, 1]);
     assert_eq!([[1, 1, 1], [1, 1, 0]].map(|exits| found(Scenario::Rolling, exits)), [0, 1]);
+    assert_eq!([[1, 1, 2], [1, 2, 1]].map(|exits| found_with(Scenario::Rolling, exits, Some(2))), [0, 2]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn cut_database(run: &Run<'_>, active: usize, round: u32) -> Fault {
     thread::sleep(run.duration.saturating_sub(began.elapsed()));
     node.links.database.iter().for_each(Proxy::accept);
     let violations = wait_for_exit(run, active, exits, 1);
-    Fault { failed: vec![active], writes_after, late: late.answers(), violations }
+    Fault { failed: vec![active], writes_after, late: late.answers(), violations, ..Fault::default() }
 }
 
 /// Cuts other links of the active node, which stays active.

@@ -12,6 +12,8 @@ use crate::cluster::run::Run;
 
 /// After how long a load balancer notices that a node does not answer.
 const NOTICED_AFTER: Duration = Duration::from_secs(1);
+/// How many requests a node that waits for its upgrade passes on before it gets it.
+const ANSWERS: usize = 20;
 /// How often a process is looked at.
 const INTERVAL: Duration = Duration::from_millis(20);
 
@@ -55,31 +57,68 @@ pub fn pause(run: &Run<'_>, active: usize, round: u32) -> Fault {
     node.signal(Signal::CONT);
     let late = late.answers();
     let violations = wait_for_exit(run, active, exits, 1);
-    Fault { failed: vec![active], writes_after, late, violations }
+    Fault { failed: vec![active], writes_after, late, violations, ..Fault::default() }
 }
 
-/// Ends each node by SIGTERM, the standbys first, and waits until it is back, as another version if there is one.
+/// Ends each node by SIGTERM, the standbys first, and waits until it is back, as another version if there is one. If that migrates, the
+/// active node comes back as it was before.
 pub fn roll(run: &Run<'_>, active: usize) -> Fault {
     let mut violations = Vec::new();
     let standbys = (1..NODES).map(|further| (active + further) % NODES);
     for node in standbys {
         violations.extend(replace(run, node));
     }
-    let began = Instant::now();
+    let (began, is_mixed) = (Instant::now(), run.next.migrations.is_some());
+    if is_mixed {
+        violations.extend(outdate(run, active));
+    }
     violations.extend(replace(run, active));
     let writes_after = wait_for_change(run, began);
-    Fault { writes_after, violations, ..Fault::default() }
+    Fault { writes_after, violations, ended_again: is_mixed.then_some(active), ..Fault::default() }
 }
 
-/// Ends a node by SIGTERM, and waits until all are back.
+/// Replaces a node by the next version, and waits until all are back.
 fn replace(run: &Run<'_>, number: usize) -> Vec<String> {
-    let node = &run.installation.nodes[number];
-    let exits = node.exits().len();
-    run.next.iter().for_each(|next| node.upgrade(next));
-    node.signal(Signal::TERM);
-    let violations = wait_for_exit(run, number, exits, 0);
+    run.installation.nodes[number].upgrade(run.next.clone());
+    let violations = terminate(run, number);
     run.installation.settle();
     violations
+}
+
+/// Ends the active node, which another one replaces that migrates. It comes back, waits for its upgrade, and passes requests on.
+fn outdate(run: &Run<'_>, active: usize) -> Vec<String> {
+    let before = schema(run);
+    let mut violations = terminate(run, active);
+    run.installation.settle_but(Some(active));
+    if schema(run) != before + 1 {
+        violations.push(format!("the schema is {} after {before}", schema(run)));
+    }
+    let (began, first) = (Instant::now(), run.journal.len());
+    let answers = || {
+        let entries = run.journal.since(first);
+        entries.iter().filter(|entry| entry.node == active && entry.acknowledged().is_some()).count()
+    };
+    while run.passes_on && answers() < ANSWERS {
+        if began.elapsed() > WAIT_LIMIT {
+            violations.push(format!("the outdated node {active} has passed only {} requests on", answers()));
+            break;
+        }
+        thread::sleep(INTERVAL);
+    }
+    violations
+}
+
+/// The number of the schema of the records.
+fn schema(run: &Run<'_>) -> i64 {
+    run.installation.postgres.run("SELECT version FROM schema_version").parse().expect("a number")
+}
+
+/// Ends a node by SIGTERM.
+fn terminate(run: &Run<'_>, number: usize) -> Vec<String> {
+    let node = &run.installation.nodes[number];
+    let exits = node.exits().len();
+    node.signal(Signal::TERM);
+    wait_for_exit(run, number, exits, 0)
 }
 
 /// Waits until a process has ended, and checks its exit code.
