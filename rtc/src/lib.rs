@@ -55,7 +55,7 @@ pub use event::{
     ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers, RoomEvent,
     SentMessage, Speaker,
 };
-pub use forward::{FrameLayer, Vp9Descriptor};
+pub use forward::{DependencyDescriptor, FrameLayer, Vp9Descriptor};
 pub use handle::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
 pub use sdp::{DescriptionTooLarge, OfferedSection, check_description, read_sections, without_sent_codecs};
@@ -63,4 +63,5 @@ pub use snapshot::{
     CandidatePair, LayerSnapshot, PeerSnapshot, PublishedSnapshot, SubscribedSnapshot, TransportSnapshot,
 };
 pub use track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
+pub use transport::dependency_extension;
 pub use workers::Workers;

@@ -29,6 +29,7 @@ use crate::data::Backlog;
 use crate::dropped::Drops;
 use crate::forward::{Capacity, LinkQuality, Stagnation};
 use crate::sdp;
+pub use dependencies::dependency_extension;
 pub use held::{HeldPacket, HeldPackets};
 pub use settings::TransportSettings;
 

@@ -33,6 +33,8 @@ pub enum Link {
 pub struct TurnClient {
     pub requests: Requests,
     link: Link,
+    /// What was read last.
+    buffer: Box<[u8]>,
     /// What a stream has brought of the next messages.
     input: Vec<u8>,
     /// Datagrams of peers, and responses, that have arrived.
@@ -57,6 +59,7 @@ impl TurnClient {
         Self {
             requests: Requests::new(username, password),
             link,
+            buffer: vec![0; 65_536].into(),
             input: Vec::new(),
             datagrams: VecDeque::new(),
             responses: VecDeque::new(),
@@ -147,16 +150,18 @@ impl TurnClient {
 
     /// Reads what is there, waiting a moment.
     fn read(&mut self) {
-        let mut buffer = [0; 65_536];
         let read = match &mut self.link {
-            Link::Udp(socket) => socket.recv(&mut buffer),
-            Link::Stream(stream) => stream.read(&mut buffer),
+            Link::Udp(socket) => socket.recv(&mut self.buffer),
+            Link::Stream(stream) => stream.read(&mut self.buffer),
         };
         match (read, &self.link) {
-            (Ok(length), Link::Udp(_)) => self.take(&buffer[..length]),
+            (Ok(length), Link::Udp(_)) => {
+                let message = self.buffer[..length].to_vec();
+                self.take(&message);
+            }
             (Ok(0), Link::Stream(_)) => self.is_closed = true,
             (Ok(length), Link::Stream(_)) => {
-                self.input.extend(&buffer[..length]);
+                self.input.extend_from_slice(&self.buffer[..length]);
                 self.take_messages();
             }
             (Err(error), _) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}

@@ -125,7 +125,7 @@ struct Call(Load);
 impl Call {
     fn start(server: SocketAddr, tokens: &[String]) -> Result<Self, BenchError> {
         let mut load = Load::new()?;
-        let publishing = Participation { publishes: true, view: None };
+        let publishing = Participation::PUBLISHER;
         for token in tokens {
             let id = load.join(server, token, &publishing)?;
             load.run_until("a participant of the call is connected", START, |load| {
@@ -172,7 +172,7 @@ impl Joining {
     /// Joins and leaves. Returns how long the join took; `None` if it failed.
     fn join(&mut self) -> Result<Option<Duration>, BenchError> {
         let begun = Instant::now();
-        let listening = Participation { publishes: false, view: None };
+        let listening = Participation::SUBSCRIBER;
         let Ok(id) = self.load.join(self.server, &self.token, &listening) else { return Ok(None) };
         while !self.load.client(id)?.is_connected() && begun.elapsed() < PATIENCE {
             self.load.run(Duration::from_millis(1))?;

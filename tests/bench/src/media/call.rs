@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use str0m::format::Codec;
 use tokio::runtime::Runtime;
 
 use super::client::Participation;
-use super::datagrams;
 use super::load::{ClientId, Load};
 use super::received::Count;
 use super::server::{Program, Server};
+use super::{Route, datagrams};
 use crate::BenchError;
 use crate::load::percentile;
 
@@ -26,6 +27,17 @@ pub struct Shape {
     pub subscribers: usize,
     /// The size at which videos are shown; the best layer if absent.
     pub view: Option<(u32, u32)>,
+    /// The codec of cameras.
+    pub video: Codec,
+    /// How the media of all reaches the server.
+    pub route: Route,
+}
+
+impl Shape {
+    /// Cameras by VP8, and no relays.
+    pub const fn new(publishers: usize, subscribers: usize, view: Option<(u32, u32)>) -> Self {
+        Self { publishers, subscribers, view, video: Codec::Vp8, route: Route::Direct }
+    }
 }
 
 /// A server with clients in its rooms.
@@ -49,10 +61,10 @@ pub struct Measurement {
 }
 
 impl Call {
-    /// Starts a server, on one core if one is named, without clients.
-    pub fn start(program: &Program, core: Option<usize>) -> Result<Self, BenchError> {
+    /// Starts a server, on one core if one is named, without clients. They will reach it by a route.
+    pub fn start(program: &Program, core: Option<usize>, route: Route) -> Result<Self, BenchError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { server: program.start(core)?, load: Load::new()?, runtime, rooms: 0 })
+        Ok(Self { server: program.start(core, route)?, load: Load::new()?, runtime, rooms: 0 })
     }
 
     /// Returns tokens for a new room.
@@ -75,8 +87,8 @@ impl Call {
         let tokens = self.new_room(shape.publishers + shape.subscribers)?;
         let mut joined = Vec::new();
         for (number, token) in tokens.iter().enumerate() {
-            let publishes = number < shape.publishers;
-            let participation = Participation { publishes, view: shape.view };
+            let publishes = (number < shape.publishers).then_some(shape.video);
+            let participation = Participation { publishes, view: shape.view, route: shape.route };
             joined.push(self.load.join(self.server.address, token, &participation)?);
             self.load.run(BETWEEN_JOINS)?;
             if number + 1 == shape.publishers {

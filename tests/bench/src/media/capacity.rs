@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use super::call::{Call, Measurement, Shape};
 use super::server::Program;
-use super::{Pace, Servers};
+use super::{Pace, Route, Servers};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 
 /// The calls: a webinar in which all see the best layer, and a meeting in the tiles of a grid.
-const CALLS: [(&str, Shape); 2] = [
-    ("1 to 500", Shape { publishers: 1, subscribers: 500, view: None }),
-    ("20 by 20", Shape { publishers: 20, subscribers: 0, view: Some((384, 216)) }),
-];
+const CALLS: [(&str, Shape); 2] =
+    [("1 to 500", Shape::new(1, 500, None)), ("20 by 20", Shape::new(20, 0, Some((384, 216))))];
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// What a server has done in one of the calls.
@@ -46,7 +44,7 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
 }
 
 fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Outcome, BenchError> {
-    let mut call = Call::start(program, None)?;
+    let mut call = Call::start(program, None, Route::Direct)?;
     first_call(&mut call)?;
     let before = call.server.resident()?;
     call.add_room(shape)?;
@@ -100,7 +98,7 @@ impl Outcome {
 /// Lets two participants have a short call, so that what the server makes once, at its first requests, is not counted for the
 /// participants of the next one.
 fn first_call(call: &mut Call) -> Result<(), BenchError> {
-    let joined = call.add_room(Shape { publishers: 1, subscribers: 1, view: None })?;
+    let joined = call.add_room(Shape::new(1, 1, None))?;
     call.load.run(WARM_UP)?;
     joined.into_iter().try_for_each(|client| call.load.leave(client))?;
     call.load.run(WARM_UP)

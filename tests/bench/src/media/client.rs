@@ -10,20 +10,32 @@ use livekit_protocol::{
     UpdateTrackSettings, VideoLayer,
 };
 
+use str0m::format::Codec;
+
+use super::Route;
 use super::connection::{Connection, Sections, Settings};
 use super::datagrams::Buffer;
 use super::received::Received;
+use super::relay::Relay;
 use super::signalling::Signalling;
-use super::source::{Camera, LAYERS, Microphone, wall_clock};
+use super::source::{Camera, LAYERS, Microphone, is_simulcast, wall_clock};
 use crate::BenchError;
 
 /// How a client takes part in a call.
 #[derive(Clone)]
 pub struct Participation {
-    /// Whether it publishes a camera and a microphone.
-    pub publishes: bool,
+    /// The codec of its camera, if it publishes that and a microphone.
+    pub publishes: Option<Codec>,
     /// The size at which it shows videos; the best layer if absent.
     pub view: Option<(u32, u32)>,
+    pub route: Route,
+}
+
+impl Participation {
+    /// One that publishes by VP8, and sends from its own sockets.
+    pub const PUBLISHER: Self = Self { publishes: Some(Codec::Vp8), view: None, route: Route::Direct };
+    /// One that only receives.
+    pub const SUBSCRIBER: Self = Self { publishes: None, ..Self::PUBLISHER };
 }
 
 /// The ids of a client's microphone and camera.
@@ -47,6 +59,7 @@ pub struct Client {
 /// The sending side of a client.
 pub struct Publisher {
     pub connection: Connection,
+    codec: Codec,
     camera: Camera,
     microphone: Microphone,
     /// The sections, when they were offered.
@@ -65,18 +78,34 @@ impl Client {
         participation: &Participation,
     ) -> Result<Self, BenchError> {
         let now = Instant::now();
-        let signalling = Signalling::connect(server, token, from)?;
-        let publisher = participation.publishes.then(|| Publisher::new(settings, from, now)).transpose()?;
-        Ok(Self {
+        let mut signalling = Signalling::connect(server, token, from)?;
+        // The first message has what a client needs for a relay.
+        let first = match participation.route {
+            Route::Direct => None,
+            _ => Some(signalling.wait()?),
+        };
+        let connect = || {
+            let relay = match &first {
+                Some(Response::Join(joined)) => Some(Relay::new(&joined.ice_servers, participation.route, server)?),
+                _ => None,
+            };
+            Connection::new(settings, from, relay, now)
+        };
+        let publish = |codec| Ok::<_, BenchError>(Publisher::new(connect()?, codec, now));
+        let mut client = Self {
+            publisher: participation.publishes.map(publish).transpose()?,
+            subscriber: connect()?,
             signalling,
-            publisher,
-            subscriber: Connection::new(settings, from, now)?,
             received: Received::new(now),
             identity: String::new(),
             view: participation.view,
             sized: Vec::new(),
             next_ping: now + PING,
-        })
+        };
+        if let Some(first) = first {
+            client.handle(first)?;
+        }
+        Ok(client)
     }
 
     /// Says goodbye.
@@ -112,8 +141,10 @@ impl Client {
     /// Sends media that is due, at most `allowed` packets, which are taken from it; and lets time pass.
     pub fn advance(&mut self, now: Instant, allowed: &mut usize) -> Result<(), BenchError> {
         if let Some(publisher) = &mut self.publisher {
+            publisher.connection.receive_relayed(&mut self.received)?;
             publisher.advance(now, &mut self.received, allowed)?;
         }
+        self.subscriber.receive_relayed(&mut self.received)?;
         if self.subscriber.timeout <= now {
             self.subscriber.advance(now, &mut self.received)?;
         }
@@ -129,8 +160,9 @@ impl Client {
         match message {
             Response::Join(joined) => {
                 self.identity = joined.participant.ok_or("no participant")?.identity;
-                if self.publisher.is_some() {
-                    tracks().into_iter().try_for_each(|track| self.signalling.send(Request::AddTrack(track)))?;
+                if let Some(publisher) = &self.publisher {
+                    let tracks = tracks(publisher.codec).into_iter();
+                    tracks.map(Request::AddTrack).try_for_each(|track| self.signalling.send(track))?;
                 }
                 self.ask_for_sizes(&joined.other_participants)
             }
@@ -168,7 +200,7 @@ impl Client {
         if publisher.awaited > 0 {
             return Ok(());
         }
-        let (sdp, sections) = publisher.connection.offer(TRACKS)?;
+        let (sdp, sections) = publisher.connection.offer(TRACKS, publisher.codec)?;
         publisher.sections = Some(sections);
         let offer = SessionDescription { r#type: "offer".to_owned(), sdp, id: 1, ..Default::default() };
         self.signalling.send(Request::Offer(offer))
@@ -191,14 +223,15 @@ impl Client {
 }
 
 impl Publisher {
-    fn new(settings: &Settings, from: IpAddr, now: Instant) -> Result<Self, BenchError> {
-        Ok(Self {
-            connection: Connection::new(settings, from, now)?,
-            camera: Camera::new(now),
+    fn new(connection: Connection, codec: Codec, now: Instant) -> Self {
+        Self {
+            connection,
+            codec,
+            camera: Camera::new(codec, now),
             microphone: Microphone::new(now),
             sections: None,
             awaited: TRACKS.len(),
-        })
+        }
     }
 
     fn advance(&mut self, now: Instant, received: &mut Received, allowed: &mut usize) -> Result<(), BenchError> {
@@ -217,8 +250,8 @@ impl Publisher {
     }
 }
 
-/// The requests to publish.
-fn tracks() -> [AddTrackRequest; 2] {
+/// The requests to publish a microphone, and a camera that encodes by a codec.
+fn tracks(codec: Codec) -> [AddTrackRequest; 2] {
     let [microphone, camera] = TRACKS;
     let qualities = 0..;
     let layers: Vec<_> = LAYERS
@@ -230,13 +263,13 @@ fn tracks() -> [AddTrackRequest; 2] {
             height: layer.height,
             bitrate: layer.bitrate,
             spatial_layer: quality,
-            rid: layer.rid.to_owned(),
+            rid: if is_simulcast(codec) { layer.rid.to_owned() } else { String::new() },
             ..Default::default()
         })
         .collect();
     let best = &LAYERS[LAYERS.len() - 1];
     let codec = SimulcastCodec {
-        codec: "vp8".to_owned(),
+        codec: codec.to_string().to_lowercase(),
         cid: camera.to_owned(),
         layers: layers.clone(),
         ..Default::default()

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::call::{Call, Measurement, Shape};
 use super::cores::confine_all;
-use super::{Pace, Servers};
+use super::{Pace, Route, Servers};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 use crate::load::percentile;
 
 /// The meeting: each receives all others in the size of a grid.
-const MEETING: Shape = Shape { publishers: 6, subscribers: 0, view: Some((640, 360)) };
+const MEETING: Shape = Shape::new(6, 0, Some((640, 360)));
 /// The cores that all share.
 const CORES: usize = 2;
 const WARM_UP: Duration = Duration::from_secs(4);
@@ -53,7 +53,7 @@ impl Half {
 /// Measures Conclave, alternately with a recording and without.
 pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     let _confined = confine_all(CORES)?;
-    let mut call = Call::start(&servers.conclave, None)?;
+    let mut call = Call::start(&servers.conclave, None, Route::Direct)?;
     call.add_room(MEETING)?;
     let time = Duration::from_secs(pace.choose(8, 15));
     let [mut without, mut with] = [Half::default(), Half::default()];

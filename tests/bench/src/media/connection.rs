@@ -1,21 +1,24 @@
-//! One peer connection of a client: str0m with a socket of its own.
+//! One peer connection of a client: str0m with a socket of its own, or with a relay.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use conclave_rtc::{DependencyDescriptor, dependency_extension};
 use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
 use str0m::config::{CryptoProvider, DtlsCert};
-use str0m::format::Codec;
-use str0m::media::{Direction, MediaKind, Mid, Simulcast, SimulcastLayer};
+use str0m::format::{Codec, FormatParams, PayloadParams};
+use str0m::media::{Direction, Frequency, MediaKind, Mid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive};
 use str0m::rtp::{ExtensionValues, RtpWrite};
 use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
 
 use super::datagrams::{self, Buffer};
 use super::received::Received;
-use super::source::{LAYERS, Packet};
+use super::relay::Relay;
+use super::source::{LAYERS, Packet, is_simulcast, wall_clock};
 use crate::BenchError;
 
 /// What all connections share: a certificate each would cost more than the handshake.
@@ -32,10 +35,13 @@ impl Settings {
     }
 }
 
+/// The id of AV1's dependency descriptor, which the standard extensions leave free.
+const DEPENDENCIES: u8 = 12;
+
 /// One peer connection.
 pub struct Connection {
     rtc: Rtc,
-    pub socket: UdpSocket,
+    link: Link,
     address: SocketAddr,
     /// When it has to be driven next.
     pub timeout: Instant,
@@ -47,6 +53,12 @@ pub struct Connection {
     pub is_connected: bool,
 }
 
+/// How datagrams reach the server.
+enum Link {
+    Direct(UdpSocket),
+    Relayed(Relay),
+}
+
 /// The sections on which a publisher sends.
 #[derive(Clone, Copy)]
 pub struct Sections {
@@ -55,21 +67,36 @@ pub struct Sections {
 }
 
 impl Connection {
-    pub fn new(settings: &Settings, address: IpAddr, now: Instant) -> Result<Self, BenchError> {
-        let socket = datagrams::bind(address)?;
-        let address = socket.local_addr()?;
-        let mut rtc = RtcConfig::new()
+    /// Makes a connection from an address, or by a relay if there is one.
+    pub fn new(settings: &Settings, address: IpAddr, relay: Option<Relay>, now: Instant) -> Result<Self, BenchError> {
+        let (link, address) = match relay {
+            Some(relay) => {
+                let address = relay.address;
+                (Link::Relayed(relay), address)
+            }
+            None => {
+                let socket = datagrams::bind(address)?;
+                let address = socket.local_addr()?;
+                (Link::Direct(socket), address)
+            }
+        };
+        let mut config = RtcConfig::new()
             .set_crypto_provider(settings.crypto.clone())
             .set_dtls_cert(settings.certificate.clone())
             .set_rtp_mode(true)
+            .set_extension(DEPENDENCIES, dependency_extension())
             .clear_codecs()
             .enable_opus(true, false)
             .enable_vp8(true)
-            .build(now);
+            .enable_av1(true);
+        let vp9 = FormatParams { profile_id: Some(0), ..FormatParams::default() };
+        let codecs = config.codec_config();
+        codecs.add_config(98.into(), Some(99.into()), Codec::Vp9, Frequency::NINETY_KHZ, None, vp9);
+        let mut rtc = config.build(now);
         rtc.add_local_candidate(Candidate::host(address, "udp")?);
         Ok(Self {
             rtc,
-            socket,
+            link,
             address,
             timeout: now,
             arrived: 0,
@@ -79,15 +106,25 @@ impl Connection {
         })
     }
 
-    /// Offers a microphone and a camera, of which the tracks have these ids.
-    pub fn offer(&mut self, [audio, video]: [&str; 2]) -> Result<(String, Sections), BenchError> {
-        let mut simulcast = Simulcast::new();
-        LAYERS.iter().for_each(|layer| simulcast.add_send_layer(SimulcastLayer::new(layer.rid)));
+    /// Returns the socket to wait for; `None` for a relay, which is asked instead.
+    pub fn socket(&self) -> Option<RawFd> {
+        match &self.link {
+            Link::Direct(socket) => Some(socket.as_raw_fd()),
+            Link::Relayed(_) => None,
+        }
+    }
+
+    /// Offers a microphone and a camera that encodes by a codec, of which the tracks have these ids.
+    pub fn offer(&mut self, [audio, video]: [&str; 2], codec: Codec) -> Result<(String, Sections), BenchError> {
+        let simulcast = is_simulcast(codec).then(|| {
+            let mut simulcast = Simulcast::new();
+            LAYERS.iter().for_each(|layer| simulcast.add_send_layer(SimulcastLayer::new(layer.rid)));
+            simulcast
+        });
         let mut api = self.rtc.sdp_api();
         let stream = Some("stream".to_owned());
         let audio = api.add_media(MediaKind::Audio, Direction::SendOnly, stream.clone(), Some(audio.to_owned()), None);
-        let video =
-            api.add_media(MediaKind::Video, Direction::SendOnly, stream, Some(video.to_owned()), Some(simulcast));
+        let video = api.add_media(MediaKind::Video, Direction::SendOnly, stream, Some(video.to_owned()), simulcast);
         let (offer, pending) = api.apply().ok_or("nothing to offer")?;
         self.pending = Some(pending);
         Ok((offer.to_sdp_string(), Sections { audio, video }))
@@ -125,17 +162,24 @@ impl Connection {
 
     /// Writes a media packet; [`Connection::advance`] sends it.
     pub fn send(&mut self, sections: Sections, packet: Packet, now: Instant) {
-        let is_video = packet.rid.is_some();
-        let (mid, codec) = if is_video { (sections.video, Codec::Vp8) } else { (sections.audio, Codec::Opus) };
-        let Some(params) = self.rtc.codec_config().find(|params| params.spec().codec == codec).copied() else { return };
-        let extensions = ExtensionValues {
+        let is_video = packet.codec.is_video();
+        let mid = if is_video { sections.video } else { sections.audio };
+        let mut codecs = self.rtc.codec_config().params().iter();
+        let Some(payload_type) = codecs.find(|params| params.spec().codec == packet.codec).map(PayloadParams::pt)
+        else {
+            return;
+        };
+        let mut extensions = ExtensionValues {
             audio_level: (!is_video).then_some(-20),
             voice_activity: (!is_video).then_some(true),
             ..ExtensionValues::default()
         };
+        if let Some(descriptor) = packet.descriptor {
+            extensions.user_values.set(DependencyDescriptor(descriptor.into()));
+        }
         let mut direct = self.rtc.direct_api();
         let Some(stream) = direct.stream_tx_by_mid(mid, packet.rid) else { return };
-        let write = RtpWrite::new(params.pt(), packet.sequence.into(), packet.timestamp, now, packet.payload)
+        let write = RtpWrite::new(payload_type, packet.sequence.into(), packet.timestamp, now, packet.payload)
             .marker(packet.marker)
             .ext_vals(extensions)
             .nackable(is_video);
@@ -144,14 +188,37 @@ impl Connection {
 
     /// Handles the datagrams that wait at the socket.
     pub fn receive(&mut self, buffer: &mut Buffer, received: &mut Received) -> Result<(), BenchError> {
-        while let Some(datagram) = datagrams::receive(&self.socket, buffer).or_else(ignore_refusal)? {
-            self.arrived = datagram.arrived;
-            if let Ok(packet) = Receive::new(Protocol::Udp, datagram.source, self.address, datagram.contents) {
-                self.rtc.handle_input(Input::Receive(Instant::now(), packet))?;
-            }
-            self.drain(received)?;
+        while let Link::Direct(socket) = &self.link
+            && let Some(datagram) = datagrams::receive(socket, buffer).or_else(ignore_refusal)?
+        {
+            let datagrams::Datagram { source, arrived, contents } = datagram;
+            self.handle(source, arrived, contents, received)?;
         }
         Ok(())
+    }
+
+    /// Handles what the relay has brought. Nothing happens without one.
+    pub fn receive_relayed(&mut self, received: &mut Received) -> Result<(), BenchError> {
+        while let Link::Relayed(relay) = &mut self.link
+            && let Some((source, contents)) = relay.receive()?
+        {
+            self.handle(source, wall_clock(), &contents, received)?;
+        }
+        Ok(())
+    }
+
+    fn handle(
+        &mut self,
+        source: SocketAddr,
+        arrived: u64,
+        contents: &[u8],
+        received: &mut Received,
+    ) -> Result<(), BenchError> {
+        self.arrived = arrived;
+        if let Ok(packet) = Receive::new(Protocol::Udp, source, self.address, contents) {
+            self.rtc.handle_input(Input::Receive(Instant::now(), packet))?;
+        }
+        self.drain(received)
     }
 
     /// Lets time pass.
@@ -167,10 +234,11 @@ impl Connection {
                     self.timeout = at;
                     return Ok(());
                 }
-                Output::Transmit(packet) => {
+                Output::Transmit(packet) => match &mut self.link {
                     // A full buffer loses the packet, as a network would.
-                    let _ = self.socket.send_to(&packet.contents, packet.destination);
-                }
+                    Link::Direct(socket) => drop(socket.send_to(&packet.contents, packet.destination)),
+                    Link::Relayed(relay) => relay.send(packet.destination, &packet.contents),
+                },
                 Output::Event(Event::RtpPacket(packet)) => received.note(&packet, self.arrived),
                 Output::Event(Event::KeyframeRequest(request)) => received.key_frame_requests.push(request.rid),
                 Output::Event(Event::Connected) => self.is_connected = true,

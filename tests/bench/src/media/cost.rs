@@ -10,16 +10,16 @@ use crate::BenchError;
 use crate::figure::{Curve, Figure, Section, Unit, thousands};
 
 /// The meeting: each receives all others in the size of a grid.
-const MEETING: Shape = Shape { publishers: 8, subscribers: 0, view: Some((480, 270)) };
+const MEETING: Shape = Shape::new(8, 0, Some((480, 270)));
 /// The numbers of subscribers to one publisher, who receive the best layer.
 const AUDIENCES: [usize; 4] = [1, 10, 50, 200];
 /// The time before a measurement in which estimates of the bandwidth settle.
 const WARM_UP: Duration = Duration::from_secs(4);
 
 /// What a server's packets cost.
-struct Cost {
+pub struct Cost {
     /// CPU time of a packet, in microseconds.
-    packet: f64,
+    pub packet: f64,
     /// The share of a core.
     share: f64,
     /// Packets each second.
@@ -32,7 +32,7 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     let mut lines: Vec<_> = servers.programs().into_iter().map(|program| (program.name(), Vec::new())).collect();
     figures.extend(compare("meeting of 8", MEETING, servers, pace)?.1);
     for audience in pace.choose(&AUDIENCES[1..], &AUDIENCES[..]) {
-        let shape = Shape { publishers: 1, subscribers: *audience, view: None };
+        let shape = Shape::new(1, *audience, None);
         let (costs, compared) = compare(&format!("1 to {audience}"), shape, servers, pace)?;
         figures.extend(compared);
         for (line, cost) in lines.iter_mut().zip(costs) {
@@ -66,8 +66,7 @@ fn compare(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<(V
     }
     let costs: Vec<_> = seen.iter().map(|measurements| Cost::new(measurements)).collect();
     let own = &costs[0];
-    let note = format!("{} packets/s, {:.0} % of a core", own.rate, own.share * 100.0);
-    let mut figures = vec![Figure::new(format!("{name}, for each packet"), own.packet, Unit::Microseconds).note(note)];
+    let mut figures = vec![own.figure(name)];
     if let Some(livekit) = costs.get(1) {
         let Cost { packet, share, rate } = livekit;
         let note = format!("LiveKit: {packet:.2} µs, {rate} packets/s, {:.0} % of a core", share * 100.0);
@@ -78,17 +77,23 @@ fn compare(name: &str, shape: Shape, servers: &Servers, pace: Pace) -> Result<(V
 }
 
 impl Cost {
-    fn new(measurements: &[Measurement]) -> Self {
+    pub fn new(measurements: &[Measurement]) -> Self {
         let sum = |of: fn(&Measurement) -> f64| measurements.iter().map(of).sum::<f64>();
         let (cpu, seconds, packets) =
             (sum(|one| one.cpu[0]), sum(|one| one.seconds), sum(|one| one.count.packets as f64));
         Self { packet: cpu * 1e6 / packets, share: cpu / seconds, rate: thousands(packets / seconds) }
     }
+
+    pub fn figure(&self, name: &str) -> Figure {
+        let note = format!("{} packets/s, {:.0} % of a core", self.rate, self.share * 100.0);
+        Figure::new(format!("{name}, for each packet"), self.packet, Unit::Microseconds).note(note)
+    }
 }
 
-fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Measurement, BenchError> {
+/// Measures a call.
+pub fn run(program: &Program, shape: Shape, pace: Pace) -> Result<Measurement, BenchError> {
     let confined = confine()?;
-    let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server))?;
+    let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server), shape.route)?;
     call.add_room(shape)?;
     call.measure(WARM_UP, Duration::from_secs(pace.choose(4, 8)))
 }

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use super::call::{Call, Shape};
 use super::client::Participation;
-use super::{Pace, Servers};
+use super::{Pace, Route, Servers};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 use crate::load::percentile;
 
 /// The room that is joined.
-const ROOM: Shape = Shape { publishers: 2, subscribers: 4, view: None };
+const ROOM: Shape = Shape::new(2, 4, None);
 /// The time between two joins that are timed.
 const BETWEEN_TIMED: Duration = Duration::from_secs(1);
 /// How long one of them may take before the measurement fails.
@@ -36,23 +36,19 @@ pub fn measure(servers: &Servers, pace: Pace) -> Result<Section, BenchError> {
     })
 }
 
-fn subscriber() -> Participation {
-    Participation { publishes: false, view: None }
-}
-
 fn time_joins(servers: &Servers, pace: Pace) -> Result<Figure, BenchError> {
     let timed = pace.choose(30, 100);
-    let mut call = Call::start(&servers.conclave, None)?;
+    let mut call = Call::start(&servers.conclave, None, Route::Direct)?;
     let mut tokens = call.new_room(ROOM.publishers + timed)?.into_iter();
     for token in tokens.by_ref().take(ROOM.publishers) {
-        let publisher = call.load.join(call.server.address, &token, &Participation { publishes: true, view: None })?;
+        let publisher = call.load.join(call.server.address, &token, &Participation::PUBLISHER)?;
         call.load.run_until("a publisher is connected", PATIENCE, |load| Ok(load.client(publisher)?.is_connected()))?;
     }
     call.load.run(Duration::from_secs(1))?;
     let mut times = Vec::new();
     for token in tokens {
         let next = Instant::now() + BETWEEN_TIMED;
-        let id = call.load.join(call.server.address, &token, &subscriber())?;
+        let id = call.load.join(call.server.address, &token, &Participation::SUBSCRIBER)?;
         call.load.run_until("a first frame", PATIENCE, |load| Ok(load.client(id)?.received.first_frame.is_some()))?;
         times.extend(call.load.client(id)?.received.first_frame);
         call.load.leave(id)?;
@@ -63,11 +59,11 @@ fn time_joins(servers: &Servers, pace: Pace) -> Result<Figure, BenchError> {
 
 fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchError> {
     let time = Duration::from_secs(pace.choose(60, 600));
-    let mut call = Call::start(&servers.conclave, None)?;
+    let mut call = Call::start(&servers.conclave, None, Route::Direct)?;
     let tokens = call.new_room(ROOM.publishers + 2 * PRESENT)?;
     let (publishers, others) = tokens.split_at(ROOM.publishers);
     for token in publishers {
-        call.load.join(call.server.address, token, &Participation { publishes: true, view: None })?;
+        call.load.join(call.server.address, token, &Participation::PUBLISHER)?;
     }
     let (begun, mut joins, mut present, mut settled) = (Instant::now(), 0, VecDeque::new(), None);
     let mut first_frames = Vec::new();
@@ -79,7 +75,11 @@ fn join_and_leave(servers: &Servers, pace: Pace) -> Result<[Figure; 2], BenchErr
             first_frames.push(received.first_frame.ok_or("a participant has left without a frame")?);
             call.load.leave(oldest)?;
         }
-        present.push_back(call.load.join(call.server.address, &others[joins % others.len()], &subscriber())?);
+        present.push_back(call.load.join(
+            call.server.address,
+            &others[joins % others.len()],
+            &Participation::SUBSCRIBER,
+        )?);
         joins += 1;
         call.load.run(BETWEEN_JOINS)?;
         if begun.elapsed() >= time.mul_f64(WARM_UP) && settled.is_none() {

@@ -6,12 +6,12 @@ use super::call::{Call, Measurement, Shape};
 use super::cores::confine;
 use super::server::Program;
 use super::stalls::KernelThreads;
-use super::{Servers, stalls};
+use super::{Route, Servers, stalls};
 use crate::BenchError;
 use crate::figure::{Figure, Section, Unit, thousands};
 
 /// A meeting: each receives all others in the size of a grid.
-const MEETING: Shape = Shape { publishers: 6, subscribers: 0, view: Some((640, 360)) };
+const MEETING: Shape = Shape::new(6, 0, Some((640, 360)));
 /// The share of its core that the server is to use.
 const LOAD: f64 = 0.7;
 /// The most meetings, and how many there are at first.
@@ -63,7 +63,7 @@ fn idle_core() -> Result<Option<Figure>, BenchError> {
 
 fn run(program: &Program) -> Result<Vec<Figure>, BenchError> {
     let confined = confine()?;
-    let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server))?;
+    let mut call = Call::start(program, confined.as_ref().map(|confined| confined.server), Route::Direct)?;
     let meetings = add_meetings(&mut call)?;
     let Measured { all, undisturbed } = measure_slices(&mut call)?;
     let [server, load] = all.shares().map(|share| share * 100.0);

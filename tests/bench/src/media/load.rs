@@ -169,12 +169,9 @@ fn address(index: usize) -> IpAddr {
 
 fn sources(index: usize, client: &Client) -> Vec<(Token, RawFd)> {
     let first = index * SOURCES;
-    let publisher = client.publisher.as_ref().map(|of| (Token(first + 1), of.connection.socket.as_raw_fd()));
-    let others = [
-        (Token(first), client.signalling.stream().as_raw_fd()),
-        (Token(first + 2), client.subscriber.socket.as_raw_fd()),
-    ];
-    others.into_iter().chain(publisher).collect()
+    let publisher = client.publisher.as_ref().and_then(|publisher| publisher.connection.socket());
+    let sources = [Some(client.signalling.stream().as_raw_fd()), publisher, client.subscriber.socket()];
+    sources.into_iter().zip(first..).filter_map(|(source, token)| Some((Token(token), source?))).collect()
 }
 
 fn ignore_interruption(error: io::Error) -> io::Result<()> {

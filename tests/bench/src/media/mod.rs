@@ -15,11 +15,15 @@ mod datagrams;
 mod joins;
 mod latency;
 pub mod load;
+mod payload;
 mod received;
+mod relay;
 mod server;
 pub mod signalling;
 mod source;
 mod stalls;
+mod tls;
+mod variants;
 
 use std::path::{Path, PathBuf};
 
@@ -49,19 +53,33 @@ pub struct Options {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scenario {
     Cost,
+    Variants,
     Latency,
     Capacity,
     Composite,
     Joins,
 }
 
-const SCENARIOS: [Scenario; 5] =
-    [Scenario::Cost, Scenario::Latency, Scenario::Capacity, Scenario::Composite, Scenario::Joins];
+const SCENARIOS: [Scenario; 6] =
+    [Scenario::Cost, Scenario::Variants, Scenario::Latency, Scenario::Capacity, Scenario::Composite, Scenario::Joins];
 
 /// The programs that are measured.
 pub struct Servers {
     conclave: Program,
     livekit: Option<Program>,
+}
+
+/// How the media of a client reaches the server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// From its own sockets, by UDP.
+    Direct,
+    /// By the TURN server in Conclave, to which it sends by UDP.
+    TurnByUdp,
+    /// The same, by TCP at the port of the API.
+    TurnByTcp,
+    /// The same, by TLS.
+    TurnByTls,
 }
 
 /// How much time a measurement takes.
@@ -99,6 +117,7 @@ pub fn run(conclave: &Path, report: Option<&Path>, options: &Options) -> Result<
     for scenario in SCENARIOS.into_iter().filter(is_wanted) {
         let section = match scenario {
             Scenario::Cost => cost::measure(&servers, pace)?,
+            Scenario::Variants => variants::measure(&servers, pace)?,
             Scenario::Latency => latency::measure(&servers)?,
             Scenario::Capacity => capacity::measure(&servers, pace)?,
             Scenario::Composite => composite::measure(&servers, pace)?,

@@ -10,7 +10,8 @@ use conclave_model::{Clock, Secret};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::datagrams;
+use super::tls::Identity;
+use super::{Route, datagrams};
 use crate::BenchError;
 use crate::connection::Connection;
 use crate::process::Process;
@@ -53,10 +54,10 @@ impl Program {
         }
     }
 
-    /// Starts the server, on one core if one is named.
-    pub fn start(&self, core: Option<usize>) -> Result<Server, BenchError> {
+    /// Starts the server, on one core if one is named. Clients will reach it by a route; LiveKit has the direct one only.
+    pub fn start(&self, core: Option<usize>, route: Route) -> Result<Server, BenchError> {
         match self {
-            Self::Conclave(binary) => start_conclave(command(binary, core)),
+            Self::Conclave(binary) => start_conclave(command(binary, core), route),
             Self::Livekit(binary) => start_livekit(command(binary, core)),
         }
     }
@@ -69,12 +70,27 @@ fn command(binary: &Path, core: Option<usize>) -> Command {
     command
 }
 
-fn start_conclave(mut command: Command) -> Result<Server, BenchError> {
+fn start_conclave(mut command: Command, route: Route) -> Result<Server, BenchError> {
     let scratch = tempfile::tempdir()?;
     command.env("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1").env("CONCLAVE_MEDIA__RTC__UDP_PORTS", "0");
+    if route != Route::Direct {
+        command.env("CONCLAVE_MEDIA__RTC__TURN__SERVER", "on").env("CONCLAVE_MEDIA__RTC__TURN__UDP_PORT", "0");
+    }
+    let identity = (route == Route::TurnByTls).then(Identity::new).transpose()?;
+    if let Some(identity) = &identity {
+        let [certificate, key] = ["cert.pem", "key.pem"].map(|name| scratch.path().join(name));
+        identity.write(&certificate, &key)?;
+        command.env("CONCLAVE_TLS__CERT", certificate).env("CONCLAVE_TLS__KEY", key);
+    }
     let process = Process::conclave_by(command, &scratch.path().join("data"))?;
-    let tokens = Tokens::Api { address: process.api(), key: process.key() };
-    Ok(Server { address: process.api().parse()?, process, tokens, _scratch: scratch })
+    // A certificate may name the host.
+    let port = process.api().rsplit(':').next().ok_or("no port")?.parse()?;
+    let mut address = SocketAddr::from(([127, 0, 0, 1], port));
+    if let Some(identity) = identity {
+        address = identity.connect_to(address)?;
+    }
+    let tokens = Tokens::Api { address: address.to_string(), key: process.key() };
+    Ok(Server { address, process, tokens, _scratch: scratch })
 }
 
 fn start_livekit(mut command: Command) -> Result<Server, BenchError> {

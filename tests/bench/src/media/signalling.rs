@@ -59,6 +59,14 @@ impl Signalling {
         ignore_busy(self.websocket.flush())
     }
 
+    /// Waits for the next message.
+    pub fn wait(&mut self) -> Result<Response, BenchError> {
+        self.websocket.get_ref().set_nonblocking(false)?;
+        let message = self.receive()?.ok_or("the server says nothing")?;
+        self.websocket.get_ref().set_nonblocking(true)?;
+        Ok(message)
+    }
+
     /// Returns the next message; `None` if there is none.
     pub fn receive(&mut self) -> Result<Option<Response>, BenchError> {
         loop {

@@ -1,10 +1,13 @@
-//! Generated media: VP8 in three layers, and Opus. Sizes, rates and pacing are those of LiveKit's clients with a camera of
+//! Generated media: video in three layers, and Opus. Sizes, rates and pacing are those of LiveKit's clients with a camera of
 //! 720p; the pictures are noise, which only recordings decode.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
+use str0m::format::Codec;
 use str0m::media::Rid;
+
+use super::payload;
 
 /// A layer of the camera.
 pub struct Layer {
@@ -17,7 +20,8 @@ pub struct Layer {
     rate: u32,
 }
 
-/// The presets of LiveKit's clients for 720p, worst first.
+/// The presets of LiveKit's clients for 720p, worst first. VP8 has a stream for each; VP9 and AV1 have all in one stream, in which all
+/// have the frame rate of the best.
 pub const LAYERS: [Layer; 3] = [
     Layer { rid: "q", width: 320, height: 180, bitrate: 160_000, rate: 20 },
     Layer { rid: "h", width: 640, height: 360, bitrate: 450_000, rate: 20 },
@@ -45,12 +49,15 @@ const MAGIC: [u8; 7] = *b"cnclvBM";
 
 /// A packet to be sent.
 pub struct Packet {
-    /// The layer; `None` for audio.
+    pub codec: Codec,
+    /// The layer, if each has its own stream.
     pub rid: Option<Rid>,
     pub sequence: u64,
     pub timestamp: u32,
     pub marker: bool,
     pub payload: Vec<u8>,
+    /// The dependency descriptor of AV1.
+    pub descriptor: Option<Vec<u8>>,
 }
 
 /// Returns the nanoseconds of the wall clock.
@@ -74,66 +81,92 @@ fn stamp(payload: &mut Vec<u8>, is_video: bool) {
 
 /// A camera's encoder.
 pub struct Camera {
-    encodings: Vec<Encoding>,
+    streams: Vec<Stream>,
 }
 
-struct Encoding {
-    layer: &'static Layer,
+struct Stream {
+    codec: Codec,
+    /// Its layers: one, or all.
+    layers: &'static [Layer],
     next_frame: Instant,
     next_packet: Instant,
     /// The packets of the frames that were not sent yet.
     queue: VecDeque<Part>,
     is_key_wanted: bool,
-    /// The number of the last frame.
-    frame: u32,
+    /// The number of the last picture.
+    picture: u32,
     sequence: u64,
 }
 
-struct Part {
-    is_key: bool,
-    is_first: bool,
-    is_last: bool,
-    frame: u32,
-    bytes: usize,
+/// A packet before it is written.
+pub struct Part {
+    pub is_key: bool,
+    /// The place of its frame's layer in the stream.
+    pub layer: u8,
+    /// Whether it is the first one of its frame, and the last one.
+    pub is_first: bool,
+    pub is_last: bool,
+    pub picture: u32,
+    pub bytes: usize,
 }
 
 impl Camera {
-    pub fn new(now: Instant) -> Self {
-        let encodings = LAYERS.iter().map(|layer| Encoding {
-            layer,
-            // The frames of different cameras are not taken at the same time.
-            next_frame: now + layer.interval().mul_f64(fastrand::f64()),
-            next_packet: now,
-            queue: VecDeque::new(),
-            is_key_wanted: true,
-            frame: fastrand::u32(..0x4000),
-            sequence: fastrand::u64(1..10_000),
-        });
-        Self { encodings: encodings.collect() }
+    /// Encodes by VP8, VP9 or AV1.
+    pub fn new(codec: Codec, now: Instant) -> Self {
+        let layers = LAYERS.chunks(if is_simulcast(codec) { 1 } else { LAYERS.len() });
+        Self { streams: layers.map(|layers| Stream::new(codec, layers, now)).collect() }
     }
 
-    /// Makes the next frame of a layer a key frame; of all layers without one.
+    /// Makes the next picture of a layer a key frame; of all layers without one.
     pub fn request_key_frame(&mut self, rid: Option<Rid>) {
-        let wanted = |encoding: &&mut Encoding| rid.is_none_or(|rid| *rid == *encoding.layer.rid);
-        self.encodings.iter_mut().filter(wanted).for_each(|encoding| encoding.is_key_wanted = true);
+        let wanted = |stream: &&mut Stream| rid.is_none_or(|rid| stream.rid() == Some(rid));
+        self.streams.iter_mut().filter(wanted).for_each(|stream| stream.is_key_wanted = true);
     }
 
     /// Returns the packets that are due.
     pub fn due(&mut self, now: Instant) -> impl Iterator<Item = Packet> {
-        self.encodings.iter_mut().flat_map(move |encoding| std::iter::from_fn(move || encoding.next(now)))
+        self.streams.iter_mut().flat_map(move |stream| std::iter::from_fn(move || stream.next(now)))
     }
 }
 
-impl Layer {
+/// Returns whether a codec has a stream for each layer.
+pub fn is_simulcast(codec: Codec) -> bool {
+    codec == Codec::Vp8
+}
+
+impl Stream {
+    fn new(codec: Codec, layers: &'static [Layer], now: Instant) -> Self {
+        let mut stream = Self {
+            codec,
+            layers,
+            next_frame: now,
+            next_packet: now,
+            queue: VecDeque::new(),
+            is_key_wanted: true,
+            picture: fastrand::u32(..0x4000),
+            sequence: fastrand::u64(1..10_000),
+        };
+        // The frames of different cameras are not taken at the same time.
+        stream.next_frame += stream.interval().mul_f64(fastrand::f64());
+        stream
+    }
+
+    fn rid(&self) -> Option<Rid> {
+        is_simulcast(self.codec).then(|| self.layers[0].rid.into())
+    }
+
+    /// Frames a second.
+    fn rate(&self) -> u32 {
+        self.layers[self.layers.len() - 1].rate
+    }
+
     fn interval(&self) -> Duration {
-        Duration::from_secs(1) / self.rate
+        Duration::from_secs(1) / self.rate()
     }
-}
 
-impl Encoding {
     fn next(&mut self, now: Instant) -> Option<Packet> {
         while self.next_frame <= now {
-            self.next_frame += self.layer.interval();
+            self.next_frame += self.interval();
             self.encode();
         }
         if self.next_packet > now {
@@ -141,53 +174,43 @@ impl Encoding {
         }
         let part = self.queue.pop_front()?;
         let bits = (part.bytes * 8) as f64;
-        let gap = Duration::from_secs_f64(bits / (PACING_FACTOR * f64::from(self.layer.bitrate)));
+        let bitrate: u32 = self.layers.iter().map(|layer| layer.bitrate).sum();
+        let gap = Duration::from_secs_f64(bits / (PACING_FACTOR * f64::from(bitrate)));
         // A sender that was late does not catch up faster than it may send.
         self.next_packet = now.max(self.next_packet + gap).min(now + gap);
         self.sequence += 1;
+        let mut payload = payload::head(self.codec, &part, self.layers);
+        payload.resize(payload.len().max(part.bytes.saturating_sub(STAMP)), 0xaa);
+        stamp(&mut payload, true);
         Some(Packet {
-            rid: Some(self.layer.rid.into()),
+            codec: self.codec,
+            rid: self.rid(),
             sequence: self.sequence,
-            timestamp: part.frame.wrapping_mul(VIDEO_CLOCK / self.layer.rate),
-            marker: part.is_last,
-            payload: self.payload(&part),
+            timestamp: part.picture.wrapping_mul(VIDEO_CLOCK / self.rate()),
+            marker: part.is_last && usize::from(part.layer) + 1 == self.layers.len(),
+            payload,
+            descriptor: (self.codec == Codec::Av1).then(|| payload::descriptor(&part)),
         })
     }
 
-    /// Puts the packets of a frame into the queue.
+    /// Puts the packets of a picture into the queue: of a frame for each layer.
     fn encode(&mut self) {
         let is_key = std::mem::take(&mut self.is_key_wanted);
-        let mean = f64::from(self.layer.bitrate / 8 / self.layer.rate);
-        let size = mean * if is_key { KEY_FRAME_FACTOR } else { 0.7 + 0.6 * fastrand::f64() };
-        let packets = (size as usize).div_ceil(MAX_PAYLOAD).max(1);
-        self.frame = self.frame.wrapping_add(1);
-        self.queue.extend((0..packets).map(|number| Part {
-            is_key,
-            is_first: number == 0,
-            is_last: number + 1 == packets,
-            frame: self.frame,
-            bytes: size as usize / packets,
-        }));
-    }
-
-    /// Builds a payload: descriptor, the header of the frame, the stamp.
-    fn payload(&self, part: &Part) -> Vec<u8> {
-        // The number of the picture has 15 bits; the marker says so.
-        let [.., high, low] = (part.frame | 0x8000).to_be_bytes();
-        let mut payload = Vec::with_capacity(part.bytes + STAMP);
-        payload.extend([if part.is_first { 0x90 } else { 0x80 }, 0xf0, high, low, low, 0]);
-        if part.is_first {
-            // The first partition has 16 bytes, so that decoders take the frame, whatever it shows.
-            payload.extend([0x10 | u8::from(!part.is_key), 2, 0]);
-            if part.is_key {
-                let [[width, wide], [height, tall]] =
-                    [self.layer.width, self.layer.height].map(|side| u16::try_from(side).unwrap_or(0).to_le_bytes());
-                payload.extend([0x9d, 0x01, 0x2a, width, wide, height, tall]);
-            }
+        let (rate, layers) = (self.rate(), self.layers);
+        self.picture = self.picture.wrapping_add(1);
+        for (number, layer) in (0..).zip(layers) {
+            let mean = f64::from(layer.bitrate / 8 / rate);
+            let size = mean * if is_key { KEY_FRAME_FACTOR } else { 0.7 + 0.6 * fastrand::f64() };
+            let packets = (size as usize).div_ceil(MAX_PAYLOAD).max(1);
+            self.queue.extend((0..packets).map(|packet| Part {
+                is_key,
+                layer: number,
+                is_first: packet == 0,
+                is_last: packet + 1 == packets,
+                picture: self.picture,
+                bytes: size as usize / packets,
+            }));
         }
-        payload.resize(payload.len().max(part.bytes.saturating_sub(STAMP)), 0xaa);
-        stamp(&mut payload, true);
-        payload
     }
 }
 
@@ -211,7 +234,15 @@ impl Microphone {
                 let mut payload = vec![0x78; AUDIO_PAYLOAD - STAMP];
                 stamp(&mut payload, false);
                 let timestamp = (self.sequence as u32).wrapping_mul(AUDIO_TIMESTAMPS);
-                Packet { rid: None, sequence: self.sequence, timestamp, marker: false, payload }
+                Packet {
+                    codec: Codec::Opus,
+                    rid: None,
+                    sequence: self.sequence,
+                    timestamp,
+                    marker: false,
+                    payload,
+                    descriptor: None,
+                }
             })
         })
     }
@@ -221,38 +252,49 @@ impl Microphone {
 mod tests {
     use super::*;
 
-    /// Returns the packets of a layer over a time.
-    fn packets(camera: &mut Camera, rid: &str, from: Instant, time: Duration) -> Vec<Packet> {
+    /// Returns the packets of a stream over a time.
+    fn packets(camera: &mut Camera, rid: Option<&str>, from: Instant, time: Duration) -> Vec<Packet> {
         let steps = (0..time.as_millis() as u64).map(|step| from + Duration::from_millis(step));
         let all: Vec<_> = steps.flat_map(|now| camera.due(now).collect::<Vec<_>>()).collect();
-        all.into_iter().filter(|packet| packet.rid == Some(rid.into())).collect()
+        all.into_iter().filter(|packet| packet.rid == rid.map(Rid::from)).collect()
     }
 
     #[test]
-    fn each_layer_keeps_its_bitrate() {
+    fn each_stream_keeps_its_bitrate() {
         let now = Instant::now();
-        for layer in &LAYERS {
-            let mut camera = Camera::new(now);
+        let all = LAYERS.iter().map(|layer| layer.bitrate).sum();
+        let simulcast = LAYERS.iter().map(|layer| (Codec::Vp8, Some(layer.rid), layer.bitrate));
+        for (codec, rid, bitrate) in simulcast.chain([(Codec::Vp9, None, all), (Codec::Av1, None, all)]) {
+            let mut camera = Camera::new(codec, now);
             // The first frame is a key frame, which takes longer.
-            packets(&mut camera, layer.rid, now, Duration::from_secs(1));
-            let seen = packets(&mut camera, layer.rid, now + Duration::from_secs(1), Duration::from_secs(10));
+            packets(&mut camera, rid, now, Duration::from_secs(1));
+            let seen = packets(&mut camera, rid, now + Duration::from_secs(1), Duration::from_secs(10));
             let bits: usize = seen.iter().map(|packet| packet.payload.len() * 8).sum();
-            let share = bits as f64 / (10.0 * f64::from(layer.bitrate));
-            assert!((0.9..1.1).contains(&share), "{}: {share}", layer.rid);
+            let share = bits as f64 / (10.0 * f64::from(bitrate));
+            assert!((0.9..1.1).contains(&share), "{codec} {rid:?}: {share}");
         }
     }
 
     #[test]
     fn a_key_frame_comes_at_the_start_and_on_request() {
         let now = Instant::now();
-        let mut camera = Camera::new(now);
-        let is_key = |packet: &Packet| packet.payload[0] == 0x90 && packet.payload[6] & 1 == 0;
-        let count = |packets: Vec<Packet>| packets.iter().filter(|packet| is_key(packet)).count();
         let second = Duration::from_secs(1);
-        assert_eq!(count(packets(&mut camera, "f", now, second)), 1);
-        assert_eq!(count(packets(&mut camera, "f", now + second, second)), 0);
-        camera.request_key_frame(Some("f".into()));
-        assert_eq!(count(packets(&mut camera, "f", now + 2 * second, second)), 1);
+        let is_key: [fn(&Packet) -> bool; 3] = [
+            |packet| packet.payload[0] == 0x90 && packet.payload[6] & 1 == 0,
+            |packet| packet.payload[0] & 0x4a == 0x0a,
+            |packet| packet.descriptor.as_ref().unwrap().len() > 3,
+        ];
+        for ((codec, rid), is_key) in
+            [(Codec::Vp8, Some("f")), (Codec::Vp9, None), (Codec::Av1, None)].into_iter().zip(is_key)
+        {
+            let mut camera = Camera::new(codec, now);
+            let mut count = |from: Instant, camera: &mut Camera| {
+                packets(camera, rid, from, second).into_iter().filter(is_key).count()
+            };
+            assert_eq!([count(now, &mut camera), count(now + second, &mut camera)], [1, 0], "{codec}");
+            camera.request_key_frame(rid.map(Rid::from));
+            assert_eq!(count(now + 2 * second, &mut camera), 1, "{codec}");
+        }
     }
 
     #[test]
