@@ -14,6 +14,7 @@ mod console;
 mod deliveries;
 mod figure;
 mod fill;
+mod import;
 mod joins;
 mod lists;
 mod load;

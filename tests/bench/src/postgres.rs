@@ -11,10 +11,10 @@ use test_postgres::{Cluster, ClusterOptions, Proxy};
 use crate::BenchError;
 use crate::connection::{Connection, request};
 use crate::figure::{Figure, Section, Unit, thousands};
-use crate::joins;
 use crate::load::{self, Sample};
 use crate::participant::Participant;
 use crate::process::Process;
+use crate::{import, joins};
 
 /// The round trip to the database, which is on this machine, behind a proxy that delays.
 const ROUND_TRIP: Duration = Duration::from_micros(500);
@@ -66,11 +66,15 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
         written("joins and leaves, one project", both, Load::Joins, 1).await?.at_least(170.0),
     ];
     figures.push(read(both).await?.under(3.0));
+    let empty = cluster.database();
+    figures.push(import::measure(conclave, scratch, &empty.url_at(cluster.address())).await?);
     Ok(Section {
         title: "Records in PostgreSQL, 0.5 ms away",
         about: "`scripts/bench --only postgres`. A proxy delays each round trip to a PostgreSQL on the same two cores, \
                 which writes durably. 64 clients create rooms, or join and leave through the sandbox; the reads are \
-                sequential. A server on a file does the same, alternately.",
+                sequential. A server on a file does the same, alternately. The load uses both cores: about a quarter of \
+                that is the server's, a quarter the load's with the proxy, the rest PostgreSQL's, and half of all is \
+                the kernel's for waking threads and processes up. The import is without the proxy.",
         figures,
         curves: Vec::new(),
     })
