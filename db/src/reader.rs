@@ -81,10 +81,11 @@ impl Readers {
         }
     }
 
-    /// Ends the transactions that point reads share, if there are any.
-    pub(crate) fn end_snapshots(&self) {
-        if let Self::File(readers) = self {
-            readers.end_snapshots();
+    /// Ends what readers keep of the database: the transactions that point reads of a file share, or the sessions with a server.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::File(readers) => readers.end_snapshots(),
+            Self::Sessions(readers) => readers.close(),
         }
     }
 }

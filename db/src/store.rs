@@ -88,10 +88,11 @@ impl Store {
         })))
     }
 
-    /// Runs the queued writes and closes the writer. Later writes fail as unavailable. Blocks until then.
+    /// Runs the queued writes and closes the writer. Later writes fail as unavailable, and so do later reads from a server. Blocks until
+    /// then.
     pub fn close(&self) {
         drop(self.0.writer.lock().take());
-        self.0.readers.end_snapshots();
+        self.0.readers.close();
         let threads = mem::take(&mut *self.0.writer_threads.lock());
         if threads.into_iter().filter_map(|thread| thread.join().err()).count() > 0 {
             log::error!("a thread of the writer had panicked");

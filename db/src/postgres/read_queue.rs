@@ -33,8 +33,12 @@ struct Waiting<J> {
     is_closed: bool,
 }
 
-/// The sender of jobs. When it is dropped, the threads finish what waits and end.
+/// The sender of jobs. When it is closed or dropped, the threads finish what waits and end.
 pub(super) struct Sender<J>(Arc<ReadQueue<J>>);
+
+/// No thread takes jobs any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Closed;
 
 impl<J> ReadQueue<J> {
     /// Returns an empty queue and its sender.
@@ -62,27 +66,43 @@ impl<J> ReadQueue<J> {
 
 impl<J> Sender<J> {
     /// Adds a job for the threads of a kind.
-    pub fn send(&self, kind: Kind, job: J) {
-        self.0.waiting.lock().own[kind as usize].push_back(job);
+    pub fn send(&self, kind: Kind, job: J) -> Result<(), Closed> {
+        self.push(|waiting| &mut waiting.own[kind as usize], job)?;
         self.0.arrivals[kind as usize].notify_one();
+        Ok(())
     }
 
     /// Adds a load, for any thread.
-    pub fn send_load(&self, job: J) {
-        self.0.waiting.lock().loads.push_back(job);
+    pub fn send_load(&self, job: J) -> Result<(), Closed> {
+        self.push(|waiting| &mut waiting.loads, job)?;
         // Which kind has an idle thread is not known; one that finds nothing waits again.
         self.0.arrivals.iter().for_each(|arrival| {
             arrival.notify_one();
+        });
+        Ok(())
+    }
+
+    fn push(&self, queue: impl FnOnce(&mut Waiting<J>) -> &mut VecDeque<J>, job: J) -> Result<(), Closed> {
+        let mut waiting = self.0.waiting.lock();
+        if waiting.is_closed {
+            return Err(Closed);
+        }
+        queue(&mut waiting).push_back(job);
+        Ok(())
+    }
+
+    /// Takes no more jobs.
+    pub fn close(&self) {
+        self.0.waiting.lock().is_closed = true;
+        self.0.arrivals.iter().for_each(|arrival| {
+            arrival.notify_all();
         });
     }
 }
 
 impl<J> Drop for Sender<J> {
     fn drop(&mut self) {
-        self.0.waiting.lock().is_closed = true;
-        self.0.arrivals.iter().for_each(|arrival| {
-            arrival.notify_all();
-        });
+        self.close();
     }
 }
 
@@ -95,14 +115,15 @@ mod tests {
     #[test]
     fn a_thread_takes_its_own_jobs_before_loads_and_none_of_other_kinds() {
         let (queue, sender) = ReadQueue::new();
-        sender.send_load("load");
-        sender.send(Kind::List, "list");
-        sender.send(Kind::Point, "point");
+        sender.send_load("load").unwrap();
+        sender.send(Kind::List, "list").unwrap();
+        sender.send(Kind::Point, "point").unwrap();
         let mut taken = Vec::from([queue.next(Kind::Point), queue.next(Kind::Point)]);
-        sender.send_load("another load");
+        sender.send_load("another load").unwrap();
         taken.push(queue.next(Kind::Bulk));
         assert_eq!(taken, [Some("point"), Some("load"), Some("another load")]);
-        drop(sender);
+        sender.close();
+        assert_eq!([sender.send(Kind::Point, "late"), sender.send_load("late")], [Err(Closed), Err(Closed)]);
         assert_eq!((queue.next(Kind::Point), queue.next(Kind::List)), (None, Some("list")), "what waits is finished");
         assert_eq!(queue.next(Kind::List), None);
     }
@@ -114,7 +135,7 @@ mod tests {
             let queue = Arc::clone(&queue);
             thread::spawn(move || queue.next(kind))
         });
-        (0..Kind::ALL.len()).for_each(|load| sender.send_load(load));
+        (0..Kind::ALL.len()).for_each(|load| sender.send_load(load).unwrap());
         let mut taken = threads.map(|thread| thread.join().unwrap());
         taken.sort_unstable();
         assert_eq!(taken, [Some(0), Some(1), Some(2)]);

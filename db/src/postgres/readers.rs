@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::STATEMENT_LIMIT;
 use super::link::Link;
-use super::read_queue::{Kind, ReadQueue, Sender};
+use super::read_queue::{Closed, Kind, ReadQueue, Sender};
 use crate::error::{StoreError, catch_panic};
 use crate::lists;
 use crate::sql::Sql;
@@ -57,6 +57,11 @@ impl Readers {
         }
         let permits = ProjectPermits::new(PermitLimits { total: usize::MAX, of_project: lists::OF_PROJECT });
         Ok(Self { queue: Arc::new(sender), waiting: waiting.clone(), permits })
+    }
+
+    /// Ends the threads and their sessions, once what waits is read. Later reads fail as unavailable.
+    pub(crate) fn close(&self) {
+        self.queue.close();
     }
 
     /// Reads a few rows by their keys.
@@ -140,9 +145,13 @@ impl Readers {
         });
         log::trace!("a read is handed to a thread");
         self.waiting.inc();
-        match kind {
+        let sent = match kind {
             Some(kind) => self.queue.send(kind, job),
             None => self.queue.send_load(job),
+        };
+        if sent == Err(Closed) {
+            self.waiting.dec();
+            return Err(StoreError::closed());
         }
         answer.await.map_err(|_| StoreError::Fault("a read did not finish".into()))?
     }

@@ -56,7 +56,7 @@ pub struct Connection {
 /// How datagrams reach the server.
 enum Link {
     Direct(UdpSocket),
-    Relayed(Relay),
+    Relayed(Box<Relay>),
 }
 
 /// The sections on which a publisher sends.
@@ -72,7 +72,7 @@ impl Connection {
         let (link, address) = match relay {
             Some(relay) => {
                 let address = relay.address;
-                (Link::Relayed(relay), address)
+                (Link::Relayed(relay.into()), address)
             }
             None => {
                 let socket = datagrams::bind(address)?;

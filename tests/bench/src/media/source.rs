@@ -288,7 +288,7 @@ mod tests {
             [(Codec::Vp8, Some("f")), (Codec::Vp9, None), (Codec::Av1, None)].into_iter().zip(is_key)
         {
             let mut camera = Camera::new(codec, now);
-            let mut count = |from: Instant, camera: &mut Camera| {
+            let count = |from: Instant, camera: &mut Camera| {
                 packets(camera, rid, from, second).into_iter().filter(is_key).count()
             };
             assert_eq!([count(now, &mut camera), count(now + second, &mut camera)], [1, 0], "{codec}");
