@@ -11,13 +11,14 @@ use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::{ErrorCode, Problem};
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::PassThrough;
 use super::body::RequestBody;
 use super::connection::{Connection, Incoming, Pool};
-use super::metrics::{HeldGauge, Passed};
+use super::holds::Hold;
+use super::metrics::Passed;
 use super::node::{ActiveNode, Node};
 use super::passage::{Failure, Outcome, Passage, Step};
 use super::request::Head;
@@ -43,12 +44,6 @@ struct Passing {
     body: RequestBody,
     /// What follows a request that opens a websocket.
     websocket: Cell<Option<Payload>>,
-}
-
-/// A request that is held.
-struct Hold {
-    _permit: OwnedSemaphorePermit,
-    _counted: HeldGauge,
 }
 
 impl Forwarder {
@@ -93,7 +88,7 @@ impl Forwarder {
                 Step::GiveUp(failure) => return Ok(self.given_up(failure)),
                 Step::WaitUntil(until) => {
                     if hold.is_none() {
-                        hold = Some(self.hold()?);
+                        hold = Some(self.hold(&passing.request)?);
                     }
                     wait(&mut known, started + until).await;
                 }
@@ -199,13 +194,12 @@ impl Forwarder {
         })
     }
 
-    fn hold(&self) -> Result<Hold, Problem> {
-        let Ok(permit) = Arc::clone(&self.shared.held).try_acquire_owned() else {
+    fn hold(&self, request: &HttpRequest) -> Result<Hold, Problem> {
+        self.shared.holds.take(request, &self.shared.proxies).ok_or_else(|| {
             self.shared.metrics.count(Passed::NotHeld);
             let message = "no server is active now, and too many requests wait for one; retry with backoff";
-            return Err(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER));
-        };
-        Ok(Hold { _permit: permit, _counted: self.shared.metrics.hold() })
+            Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)
+        })
     }
 
     fn given_up(&self, failure: Failure) -> HttpResponse {

@@ -13,6 +13,7 @@ mod body;
 mod connection;
 mod forward;
 mod headers;
+mod holds;
 mod metrics;
 pub mod node;
 pub mod passage;
@@ -33,6 +34,7 @@ use crate::http::resource::health;
 pub use active::ActiveListener;
 use connection::Connector;
 use forward::Forwarder;
+use holds::Holds;
 pub use metrics::ClusterMetrics;
 use node::ActiveNodes;
 
@@ -47,7 +49,7 @@ pub struct PassThroughOptions {
     pub nodes: Arc<ActiveNodes>,
     /// The other nodes, and the reverse proxies in front of them.
     pub proxies: TrustedProxies,
-    /// The most requests that are held at once.
+    /// The most requests that are held at once, of which a client may have a part.
     pub most_held: usize,
     /// How long each is held.
     pub longest_hold: Duration,
@@ -61,8 +63,8 @@ pub struct PassThroughOptions {
 pub struct PassThrough {
     nodes: Arc<ActiveNodes>,
     proxies: TrustedProxies,
-    /// The requests that may still be held.
-    held: Arc<Semaphore>,
+    /// The requests that are held.
+    holds: Arc<Holds>,
     longest_hold: Duration,
     /// The bytes that are free for bodies.
     memory: Arc<Semaphore>,
@@ -80,7 +82,7 @@ impl PassThrough {
         Arc::new(Self {
             nodes,
             proxies,
-            held: Arc::new(Semaphore::new(most_held.min(Semaphore::MAX_PERMITS))),
+            holds: Holds::new(most_held, metrics.clone()),
             longest_hold,
             memory: Arc::new(Semaphore::new(BODY_MEMORY)),
             // The node closes it after the whole time. What is sent at that moment would be lost.

@@ -1,0 +1,87 @@
+//! How many requests are held at once: in total, and of each client, which must leave room for others.
+
+use std::sync::Arc;
+
+use actix_web::HttpRequest;
+use conclave_model::{ClientAddress, Counts};
+use parking_lot::Mutex;
+
+use super::metrics::{ClusterMetrics, HeldGauge};
+use crate::http::client_address::TrustedProxies;
+
+/// One of so many parts of the places is what one client may have.
+const PARTS: usize = 4;
+
+/// The places of requests that are held. All workers of a listener share them.
+pub(super) struct Holds {
+    most: usize,
+    most_of_client: usize,
+    /// Those that are taken, by client; `None` for trusted proxies that name no client.
+    taken: Mutex<Counts<Option<ClientAddress>>>,
+    metrics: ClusterMetrics,
+}
+
+/// A place, until this is dropped.
+pub(super) struct Hold {
+    holds: Arc<Holds>,
+    client: Option<ClientAddress>,
+    _counted: HeldGauge,
+}
+
+impl Holds {
+    /// No place is taken.
+    pub(super) fn new(most: usize, metrics: ClusterMetrics) -> Arc<Self> {
+        let most_of_client = most.div_ceil(PARTS);
+        Arc::new(Self { most, most_of_client, taken: Mutex::default(), metrics })
+    }
+
+    /// Takes a place for a request; `None` if all are taken, or as many as its client may have.
+    pub(super) fn take(self: &Arc<Self>, request: &HttpRequest, proxies: &TrustedProxies) -> Option<Hold> {
+        let client = proxies.client_ip(request).filter(|client| !proxies.contains(*client)).map(ClientAddress::from);
+        let mut taken = self.taken.lock();
+        let is_full = taken.total() >= self.most;
+        if is_full || (client.is_some() && taken.get(&client) >= self.most_of_client) {
+            return None;
+        }
+        taken.add(client);
+        Some(Hold { holds: Arc::clone(self), client, _counted: self.metrics.hold() })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.holds.taken.lock().subtract(&self.client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use prometheus::Registry;
+
+    use super::*;
+
+    #[test]
+    fn a_client_has_a_quarter_of_the_places_wherever_it_comes_in_and_proxies_have_all() {
+        let holds = Holds::new(8, ClusterMetrics::new(&Registry::new()).unwrap());
+        let proxies = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
+        let take = |peer: &str, forwarded: Option<&str>| {
+            let request = TestRequest::default().peer_addr(format!("{peer}:1").parse().unwrap());
+            let request = forwarded
+                .into_iter()
+                .fold(request, |request, client| request.insert_header(("x-forwarded-for", client)));
+            holds.take(&request.to_http_request(), &proxies)
+        };
+        let direct = take("203.0.113.9", Some("198.51.100.1")).unwrap();
+        let by_proxy = take("10.0.0.2", Some("203.0.113.9"));
+        assert!(
+            by_proxy.is_some()
+                && take("203.0.113.9", None).is_none()
+                && take("10.0.0.3", Some("203.0.113.9")).is_none()
+        );
+        let of_proxy: Vec<_> = (0..6).map_while(|_| take("10.0.0.2", None)).collect();
+        assert_eq!((of_proxy.len(), take("10.0.0.2", None).is_none()), (6, true));
+        drop(direct);
+        assert!(take("203.0.113.9", None).is_some());
+    }
+}
