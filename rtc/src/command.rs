@@ -32,7 +32,7 @@ use conclave_model::{EgressId, Identity, ParticipantSid, TrackSid};
 use crate::event::FailureReason;
 use crate::recorder::PacketSink;
 use crate::snapshot::PeerSnapshot;
-use crate::track::{NewTrack, Quality};
+use crate::track::{Codec, NewTrack, Quality};
 
 /// An instruction for the worker of a room. [`RoomHandle::send`](crate::RoomHandle::send) names the room.
 #[derive(Debug)]
@@ -98,11 +98,19 @@ pub enum PeerCommand {
         /// For each sender, the last sequence number that the participant has received.
         received: Vec<(ParticipantSid, u32)>,
     },
-    /// Admits media of the publisher. Media that no admitted track claims is dropped.
+    /// Admits media of the publisher: a track, or a backup codec of one. Media that no admitted track claims is dropped.
     PublishTrack(NewTrack),
     /// Stops a track of the publisher at once, whatever the client sends. No [`TrackEnded`](crate::PeerEvent::TrackEnded)
     /// follows.
     UnpublishTrack(TrackSid),
+    /// Stops a track of the publisher in one of its backup codecs, which it may not use any more. No
+    /// [`BackupEnded`](crate::PeerEvent::BackupEnded) follows.
+    UnpublishBackup {
+        /// The sid of the track.
+        track: TrackSid,
+        /// The codec.
+        codec: Codec,
+    },
     /// Stops or resumes the forwarding of a track. A track is muted while its publisher or a moderator mutes it.
     SetMuted {
         /// The sid of the track.

@@ -99,7 +99,25 @@ pub enum PeerEvent {
         /// The layers that the section announces, worst first; only `Low` without simulcast.
         layers: Vec<Quality>,
     },
-    /// A track of this participant was ended by the client's offer: its section sends no more.
+    /// A track of this participant has a negotiated media section in a backup codec, besides that in its first codec.
+    BackupPublished {
+        /// The sid of the track.
+        track: TrackSid,
+        /// The mid of the section.
+        mid: String,
+        /// The codec that the answer asks for.
+        codec: Codec,
+        /// The layers that the section announces, worst first; only `Low` without simulcast.
+        layers: Vec<Quality>,
+    },
+    /// A backup codec of this participant's track was ended by the client's offer, or cannot be published. It can be announced again.
+    BackupEnded {
+        /// The sid of the track.
+        track: TrackSid,
+        /// The codec.
+        codec: Codec,
+    },
+    /// A track of this participant was ended by the client's offer: its section sends no more, that of its first codec if it has several.
     TrackEnded(TrackSid),
     /// An announced track of this participant cannot be published: its client offers it only with codecs that are not forwarded.
     TrackRefused(TrackSid),
@@ -115,15 +133,13 @@ pub enum PeerEvent {
     MessageSent(SentMessage),
     /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`).
     CodecUnsupported(TrackSid),
-    /// The qualities of this participant's track that subscribers use (`subscribed_quality_update`). For publishers with
-    /// dynacast; others are to be spared.
+    /// The qualities of this participant's track that subscribers use (`subscribed_quality_update`). Publishers with dynacast follow
+    /// that, and announce a backup codec that is used for the first time.
     SubscribedQuality {
         /// The sid of the track.
         track: TrackSid,
-        /// The codec of the track.
-        codec: Codec,
-        /// For each quality from the lowest, whether it is used.
-        enabled: [bool; 3],
+        /// The first codec of the track, and its backup codecs.
+        codecs: Vec<CodecUse>,
     },
     /// A video that this participant receives was paused or resumed for want of bandwidth (`stream_state_update`).
     StreamStateChanged {
@@ -134,6 +150,15 @@ pub enum PeerEvent {
         /// Whether nothing is sent.
         is_paused: bool,
     },
+}
+
+/// Which qualities of a track subscribers use in one of its codecs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodecUse {
+    /// The codec.
+    pub codec: Codec,
+    /// For each quality from the lowest, whether it is used.
+    pub enabled: [bool; 3],
 }
 
 /// A user message of a participant, which was forwarded to the others.

@@ -52,8 +52,8 @@ pub use config::{Config, Limits};
 pub use driver::{BindError, UdpAddress, WorkerMetrics};
 pub use dropped::{DropReason, Drops};
 pub use event::{
-    ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers, RoomEvent,
-    SentMessage, Speaker,
+    CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers,
+    RoomEvent, SentMessage, Speaker,
 };
 pub use forward::{DependencyDescriptor, FrameLayer, Vp9Descriptor};
 pub use handle::RoomHandle;

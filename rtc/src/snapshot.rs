@@ -15,7 +15,7 @@ pub struct PeerSnapshot {
     pub sid: ParticipantSid,
     /// Its connections: one, or publisher and subscriber.
     pub transports: Vec<TransportSnapshot>,
-    /// The tracks it publishes.
+    /// The tracks it publishes, each once for every codec in which it is sent.
     pub published: Vec<PublishedSnapshot>,
     /// The tracks it receives.
     pub subscribed: Vec<SubscribedSnapshot>,
@@ -96,6 +96,8 @@ pub struct LayerSnapshot {
 pub struct SubscribedSnapshot {
     /// The sid of the published track.
     pub sid: TrackSid,
+    /// The codec in which it is sent; `None` until the client has negotiated one that the publisher sends.
+    pub codec: Option<Codec>,
     /// The mid of the section that carries it; `None` until one is negotiated.
     pub mid: Option<String>,
     /// The quality that is forwarded now; `None` if nothing is.

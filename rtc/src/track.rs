@@ -151,6 +151,13 @@ pub struct NewTrack {
     pub is_muted: bool,
     /// The layers in any order; empty for audio, and for video of which nothing is known.
     pub layers: Vec<LayerInfo>,
+    /// Further codecs in which the publisher can send the track, for receivers that cannot decode the first one; those that are
+    /// preferred first. It is asked for one when a receiver needs it, and announces that as a track with this sid.
+    pub backup_codecs: Vec<Codec>,
+    /// Whether all receivers that can decode a backup codec get that once it is sent, so that the publisher sends one codec only.
+    pub prefers_backup: bool,
+    /// Whether it is the track of this sid in a backup codec, which is the only one of `allowed_codecs`.
+    pub is_backup: bool,
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use conclave_model::TrackSid;
 use conclave_model::participant::{TrackKind, TrackSource};
 use conclave_rtc::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
 use livekit_protocol as proto;
-use proto::{AddTrackRequest, AudioTrackFeature, SimulcastCodecInfo, TrackInfo, VideoLayer};
+use proto::{AddTrackRequest, AudioTrackFeature, BackupCodecPolicy, SimulcastCodecInfo, TrackInfo, VideoLayer};
 
 use crate::protocol::{source_from_proto, track_kind_from_proto};
 
@@ -14,6 +14,8 @@ use crate::protocol::{source_from_proto, track_kind_from_proto};
 const MAX_TEXT: usize = 1_024;
 /// The most layers of a track that are kept.
 const MAX_LAYERS: usize = 3;
+/// The most backup codecs of a track. LiveKit's clients have one.
+const MAX_BACKUPS: usize = 2;
 
 /// A published media section.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +54,10 @@ pub(super) fn accept(
     (kind, source): (TrackKind, TrackSource),
     allowed: &[Codec],
 ) -> (TrackInfo, NewTrack) {
-    let mut layers: Vec<VideoLayer> = request.layers.iter().take(MAX_LAYERS).cloned().collect();
-    layers.sort_by_key(|layer| layer.quality);
+    let layers = sorted_layers(&request.layers);
     let medium = if kind == TrackKind::Audio { TrackMedium::Audio } else { TrackMedium::Video };
     let codec = wanted_codec(request, medium, allowed);
+    let backup_codecs = backup_codecs(request, codec, allowed);
     let has_feature = |feature: AudioTrackFeature| request.audio_features.contains(&i32::from(feature));
     let is_stereo = request.stereo || has_feature(AudioTrackFeature::TfStereo);
     let media = NewTrack {
@@ -70,6 +72,15 @@ pub(super) fn accept(
         uses_red: !request.disable_red,
         is_muted: request.muted,
         layers: layers.iter().filter_map(layer_info).collect(),
+        prefers_backup: request.backup_codec_policy() == BackupCodecPolicy::Regression,
+        is_backup: false,
+        backup_codecs,
+    };
+    let first = SimulcastCodecInfo {
+        mime_type: codec.map_or("", Codec::mime_type).to_owned(),
+        cid: cut(&request.cid),
+        layers: layers.clone(),
+        ..SimulcastCodecInfo::default()
     };
     let info = TrackInfo {
         sid: sid.to_string(),
@@ -86,12 +97,8 @@ pub(super) fn accept(
         stream: cut(&request.stream),
         audio_features: request.audio_features.iter().copied().take(16).collect(),
         packet_trailer_features: request.packet_trailer_features.iter().copied().take(16).collect(),
-        codecs: vec![SimulcastCodecInfo {
-            mime_type: codec.map_or("", Codec::mime_type).to_owned(),
-            cid: cut(&request.cid),
-            layers: layers.clone(),
-            ..SimulcastCodecInfo::default()
-        }],
+        codecs: [first].into_iter().chain(media.backup_codecs.iter().copied().map(unsent_backup)).collect(),
+        backup_codec_policy: request.backup_codec_policy,
         layers,
         ..TrackInfo::default()
     };
@@ -107,6 +114,62 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
         codec.mid = section.mid;
         section.codec.mime_type().clone_into(&mut codec.mime_type);
     }
+    // A client that could not send the codec that it named may send this one instead.
+    let mut is_first = true;
+    let mime_type = section.codec.mime_type();
+    info.codecs.retain(|codec| std::mem::take(&mut is_first) || codec.mime_type != mime_type);
+}
+
+/// Returns what clients see of a backup codec that is not sent.
+pub(super) fn unsent_backup(codec: Codec) -> SimulcastCodecInfo {
+    SimulcastCodecInfo { mime_type: codec.mime_type().to_owned(), ..SimulcastCodecInfo::default() }
+}
+
+/// Returns what clients see of a backup codec of a track; `None` if that has none such.
+pub(super) fn backup_of(info: &mut TrackInfo, codec: Codec) -> Option<&mut SimulcastCodecInfo> {
+    info.codecs.iter_mut().skip(1).find(|backup| backup.mime_type == codec.mime_type())
+}
+
+/// Returns the backup codec of a track that a client announces: the one that it names, or else the only one.
+pub(super) fn requested_backup(request: &AddTrackRequest, info: &TrackInfo) -> Option<Codec> {
+    let mut backups = info.codecs.iter().skip(1).filter_map(|backup| Codec::from_mime_type(&backup.mime_type));
+    match named_codecs(request).next() {
+        Some(name) => Codec::from_mime_type(name).filter(|codec| backups.any(|backup| backup == *codec)),
+        None => backups.next().filter(|_| backups.next().is_none()),
+    }
+}
+
+/// Returns a track in a backup codec as the media worker has to know it, and completes what clients see of that.
+pub(super) fn accept_backup(request: &AddTrackRequest, sid: &TrackSid, info: &mut TrackInfo, codec: Codec) -> NewTrack {
+    let (is_muted, cid) = (info.muted, cut(&request.cid));
+    let named = request.simulcast_codecs.first().map_or(&[][..], |codec| &codec.layers);
+    let layers = sorted_layers(if named.is_empty() { &request.layers } else { named });
+    let media = NewTrack {
+        sid: sid.clone(),
+        cid: cid.clone(),
+        medium: TrackMedium::Video,
+        source: kind_and_source(info.r#type, info.source).map_or(TrackSource::Unknown, |(_, source)| source),
+        codec: Some(codec),
+        allowed_codecs: vec![codec],
+        is_stereo: false,
+        uses_dtx: false,
+        uses_red: false,
+        is_muted,
+        layers: layers.iter().filter_map(layer_info).collect(),
+        backup_codecs: Vec::new(),
+        prefers_backup: false,
+        is_backup: true,
+    };
+    if let Some(backup) = backup_of(info, codec) {
+        (backup.cid, backup.layers) = (cid, layers);
+    }
+    media
+}
+
+fn sorted_layers(layers: &[VideoLayer]) -> Vec<VideoLayer> {
+    let mut layers: Vec<_> = layers.iter().take(MAX_LAYERS).cloned().collect();
+    layers.sort_by_key(|layer| layer.quality);
+    layers
 }
 
 /// Returns whether a client names codecs for a video none of which it may use.
@@ -135,6 +198,19 @@ fn wanted_codec(request: &AddTrackRequest, medium: TrackMedium, allowed: &[Codec
     let is_usable = |codec: &Codec| codec.medium() == medium && allowed.contains(codec);
     let forwarded = named.filter_map(Codec::from_mime_type).find(is_usable);
     forwarded.or_else(|| allowed.iter().copied().find(is_usable))
+}
+
+/// Returns the further codecs of a video that the client names and may use.
+fn backup_codecs(request: &AddTrackRequest, first: Option<Codec>, allowed: &[Codec]) -> Vec<Codec> {
+    let Some(first) = first.filter(|first| first.medium() == TrackMedium::Video) else { return Vec::new() };
+    let named = named_codecs(request).skip(1).filter_map(Codec::from_mime_type);
+    let mut found = Vec::new();
+    for codec in named.filter(|codec| codec.medium() == TrackMedium::Video && allowed.contains(codec)) {
+        if codec != first && !found.contains(&codec) && found.len() < MAX_BACKUPS {
+            found.push(codec);
+        }
+    }
+    found
 }
 
 fn layer_info(layer: &VideoLayer) -> Option<LayerInfo> {

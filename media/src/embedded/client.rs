@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use conclave_model::participant::{Track, TrackKind};
 use conclave_model::{Identity, ParticipantSid, TrackSid};
+use conclave_rtc::Codec;
 use livekit_protocol::{DataTrackInfo, TrackInfo};
 
 use super::data_track::DataHandles;
@@ -55,6 +56,8 @@ pub(super) struct MediaTrack {
     pub cid: String,
     /// Whether it has a media section, and so is published.
     pub is_negotiated: bool,
+    /// The backup codecs that the client has announced, and sends or is about to send.
+    pub backups: Vec<Codec>,
     /// Whether the server muted it and the client has not followed yet. Until then, the client's unmuting is not its will.
     pub awaits_mute: bool,
 }

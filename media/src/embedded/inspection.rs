@@ -100,6 +100,7 @@ fn layer(layer: &LayerSnapshot) -> Value {
 fn received(track: &SubscribedSnapshot) -> Value {
     json!({
         "sid": track.sid,
+        "codec": track.codec.map(Codec::mime_type),
         "mid": track.mid,
         "current": track.current.map(quality),
         "target": track.target.map(quality),

@@ -10,6 +10,7 @@
 mod admission;
 mod attendance;
 mod audience;
+mod backup_codecs;
 mod bitrate;
 mod data_tracks;
 mod egress;

@@ -5,6 +5,7 @@
 
 mod allocation;
 mod capacity;
+mod codec_choice;
 mod dependency;
 mod h264;
 mod h265;
@@ -31,6 +32,7 @@ pub use dependency::tests::descriptor_of;
 
 pub use allocation::{LayerRate, VideoDemand, allocate};
 pub use capacity::Capacity;
+pub use codec_choice::{CodecChoice, OfferedCodec, choose_codec};
 pub use dependency::{DependencyDescriptor, DependencyReader, MAX_DESCRIPTOR};
 pub use key_frame::KeyFrameRequests;
 pub use layers::{FrameLayer, LayerFilter, LayerLimit, LayeredPacket};

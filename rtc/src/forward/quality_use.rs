@@ -24,6 +24,16 @@ impl QualityUse {
         Self { published: now, reported: None, lower_since: None }
     }
 
+    /// Starts when a track is published that the publisher was asked for, with all of so many layers.
+    pub const fn requested(layers: usize, now: Instant) -> Self {
+        Self { published: now, reported: Some(layers), lower_since: None }
+    }
+
+    /// Returns the number of layers in use in the last report; `None` before the first one.
+    pub const fn reported(&self) -> Option<usize> {
+        self.reported
+    }
+
     /// Takes how many layers are used now. Returns that number if it is to be reported: more at once, fewer after a while.
     pub fn update(&mut self, used: usize, now: Instant) -> Option<usize> {
         let Some(reported) = self.reported else {
@@ -47,6 +57,17 @@ impl QualityUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn less_than_all_of_what_was_requested_is_reported_after_a_while() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut quality = QualityUse::requested(3, start);
+        assert_eq!(quality.update(3, at(0)), None);
+        assert_eq!(quality.update(0, at(1)), None);
+        assert_eq!(quality.update(0, at(6)), Some(0));
+        assert_eq!((quality.update(1, at(7)), quality.reported()), (Some(1), Some(1)));
+    }
 
     #[test]
     fn more_is_reported_at_once_and_less_after_a_while() {

@@ -50,6 +50,7 @@ pub fn client_of(command: &Command) -> Option<&ParticipantSid> {
             | PeerCommand::ReplayData { .. }
             | PeerCommand::PublishTrack(_)
             | PeerCommand::UnpublishTrack(_)
+            | PeerCommand::UnpublishBackup { .. }
             | PeerCommand::PublishDataTrack { .. }
             | PeerCommand::UnpublishDataTrack(_)
             | PeerCommand::SetTrackSettings { .. }

@@ -31,8 +31,12 @@ impl Worker {
         let (may_pause, is_reduced) = (peer.info.allows_pause, self.is_reduced(key));
         let (mut tracks, mut videos, mut audio_bitrate, mut sent) = (Vec::new(), Vec::new(), 0, 0);
         let mut is_video_wanted = false;
-        for track_key in peer.sections.iter().filter_map(|section| section.track) {
+        for section in &peer.sections {
+            let Some(track_key) = section.sent.or(section.track) else { continue };
             let Some(track) = self.tracks.get_mut(track_key) else { continue };
+            if section.sent.is_none() && track.is_awaited_by(key) {
+                continue;
+            }
             let settings = peer.wanted.get(&track.sid).copied().unwrap_or_default();
             if track.medium() == TrackMedium::Video {
                 let (steps, video) = demand(track, key, settings, is_reduced, self.now);

@@ -116,7 +116,7 @@ impl Worker {
         let Some(transport) = self.transports.get(key) else { return };
         let Some(peer) = self.peers.get(transport.peer) else { return };
         let section = peer.sections.iter().find(|section| section.mid == Some(mid));
-        let Some(track_key) = section.and_then(|section| section.track) else { return };
+        let Some(track_key) = section.and_then(|section| section.sent) else { return };
         let peer = transport.peer;
         let Some(track) = self.tracks.get_mut(track_key) else { return };
         let layer = track
@@ -150,7 +150,7 @@ impl Worker {
     /// Requests the key frames that a participant waits for.
     pub(super) fn request_key_frames_of(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get(key) else { return };
-        let tracks: Vec<_> = peer.sections.iter().filter_map(|section| section.track).collect();
+        let tracks: Vec<_> = peer.sections.iter().filter_map(|section| section.sent).collect();
         for track in tracks {
             self.request_key_frames(track);
         }

@@ -90,12 +90,16 @@ impl Worker {
     }
 
     fn subscribed(&self, key: PeerKey, peer: &Peer) -> Vec<SubscribedSnapshot> {
-        let carried = peer.sections.iter().filter_map(|section| Some((section, self.tracks.get(section.track?)?)));
+        let carried = peer
+            .sections
+            .iter()
+            .filter_map(|section| Some((section, self.tracks.get(section.sent.or(section.track)?)?)));
         let quality = |layer: usize| Quality::ALL.get(layer).copied();
         let snapshots = carried.map(|(section, track)| {
             let subscription = track.subscriptions.iter().find(|subscription| subscription.peer == key);
             SubscribedSnapshot {
                 sid: track.sid.clone(),
+                codec: section.sent.map(|_| track.codec),
                 mid: section.mid.map(|mid| mid.to_string()),
                 current: subscription.and_then(|subscription| quality(subscription.choice.current?)),
                 target: subscription.and_then(|subscription| quality(subscription.choice.target?)),

@@ -130,9 +130,7 @@ impl Worker {
         for section in 0..peer.sections.len() {
             self.clear_section(key, section);
         }
-        for track in tracks {
-            self.end_track(track);
-        }
+        self.end_tracks(tracks);
         for transport in transports {
             self.remove_transport(transport);
         }
@@ -190,6 +188,7 @@ impl Worker {
             self.create_channels(subscriber);
         }
         self.emit(key, PeerEvent::Resumed { last_message_seq });
+        self.repeat_quality_use(key);
         self.request_negotiation(key);
     }
 }

@@ -6,6 +6,8 @@
 
 mod allocation;
 mod backpressure;
+mod backups;
+mod codecs;
 mod data_tracks;
 mod demux;
 mod drive;
@@ -171,6 +173,7 @@ impl Worker {
             PeerCommand::ReplayData { received } => self.replay_messages(key, &received),
             PeerCommand::PublishTrack(track) => self.announce_track(key, track),
             PeerCommand::UnpublishTrack(track) => self.unpublish_track(key, &track),
+            PeerCommand::UnpublishBackup { track, codec } => self.unpublish_backup(key, &track, codec),
             PeerCommand::SetMuted { track, muted } => self.set_muted(key, &track, muted),
             PeerCommand::Subscribe(track) => self.subscribe(key, track),
             PeerCommand::Unsubscribe(track) => self.unsubscribe(key, &track),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use str0m::rtp::RtpWrite;
 
-use super::subscribing::negotiated;
+use super::codecs::negotiated;
 use super::subscription::Subscription;
 use super::{Worker, touch};
 use crate::track::Codec;
@@ -19,7 +19,7 @@ impl Worker {
     /// packet (RFC 6263, section 4.1).
     pub(super) fn introduce_muted(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get(key) else { return };
-        for track in peer.sections.iter().filter_map(|section| section.track) {
+        for track in peer.sections.iter().filter_map(|section| section.sent) {
             let Some(track) = self.tracks.get_mut(track).filter(|track| track.is_muted) else { continue };
             let codec = track.codec;
             let is_new =

@@ -73,8 +73,10 @@ pub struct Section {
     pub mid: Option<Mid>,
     /// Sound or pictures.
     pub medium: TrackMedium,
-    /// The track that it is to carry.
+    /// The track that it is to carry, in its first codec.
     pub track: Option<TrackKey>,
+    /// The same track in the codec in which it is sent; `None` while it is not.
+    pub sent: Option<TrackKey>,
     /// The track that was last signalled to the client.
     pub signalled: Option<TrackKey>,
     /// Whether the client can receive on it. In single mode it is its offer that says so.
@@ -125,6 +127,7 @@ impl Section {
             mid,
             medium,
             track: None,
+            sent: None,
             signalled: None,
             is_usable: true,
             has_retransmissions: false,

@@ -82,15 +82,18 @@ impl Worker {
 
     /// Finds the tracks of the sections of an offer, and ends those whose section sends no more.
     fn match_sections(&mut self, key: PeerKey, transport: TransportKey, sections: &[OfferedSection]) {
+        let mut ended = Vec::new();
         for section in sections {
             let mid = Mid::from(section.mid.as_str());
             let known = self.transports.get(transport).and_then(|transport| transport.published.get(&mid).copied());
             match known {
                 Some(track) if section.sends => self.update_layers(track, &section.rids),
-                Some(track) => self.end_own_track(key, track),
+                Some(track) => ended.push(track),
                 None => {}
             }
         }
+        self.first_codecs_first(&mut ended);
+        ended.into_iter().for_each(|track| self.end_own_track(key, track));
         for by_id in [true, false] {
             for section in sections.iter().filter(|section| section.sends) {
                 self.match_section(key, transport, section, by_id);
@@ -119,7 +122,8 @@ impl Worker {
         };
         let Some(position) = peer.announced.iter().position(matches) else { return };
         let info = peer.announced.remove(position);
-        let is_refused = !section.codecs.iter().any(|codec| info.allowed_codecs.contains(codec));
+        let is_refused = !section.codecs.iter().any(|codec| info.allowed_codecs.contains(codec))
+            || self.is_unknown_backup(key, &info);
         if is_refused { self.refuse_track(key, info) } else { self.publish_track(key, transport, section, info) }
     }
 
@@ -129,22 +133,31 @@ impl Worker {
             "a client offers a track only with codecs that are not forwarded, or that it may not use",
             &info.sid,
         );
-        self.emit(key, PeerEvent::TrackRefused(info.sid));
+        let refused = match info.codec.filter(|_| info.is_backup) {
+            Some(codec) => PeerEvent::BackupEnded { track: info.sid, codec },
+            None => PeerEvent::TrackRefused(info.sid),
+        };
+        self.emit(key, refused);
     }
 
     fn publish_track(&mut self, key: PeerKey, transport: TransportKey, section: &OfferedSection, info: NewTrack) {
         let mid = Mid::from(section.mid.as_str());
         let codec = preferred_codec(&info, &section.codecs);
-        let sid = info.sid.clone();
+        let (sid, is_backup) = (info.sid.clone(), info.is_backup);
         let mut track = PublishedTrack::new(info, codec, key, transport, mid, self.now);
         track.set_layers(&section.rids, self.now);
-        let track_key = self.insert_track(key, track, section.mid.clone());
+        let mid_text = section.mid.clone();
+        let track_key =
+            if is_backup { self.insert_backup(key, track, mid_text) } else { self.insert_track(key, track, mid_text) };
         if let Some(transport) = self.transports.get_mut(transport) {
             transport.published.insert(mid, track_key);
             // Packets that came before were cached as claimed by no track.
             transport.layers.clear();
         }
-        self.offer_to_waiting(key, &sid);
+        self.use_backups(key, &sid);
+        if !is_backup {
+            self.offer_to_waiting(key, &sid);
+        }
     }
 
     /// Adds a track to its publisher and its room, and reports it.
@@ -186,59 +199,87 @@ impl Worker {
 
     /// Ends a track because the client does, and says so.
     fn end_own_track(&mut self, key: PeerKey, track: TrackKey) {
-        let Some(sid) = self.tracks.get(track).map(|track| track.sid.clone()) else { return };
+        let Some((sid, codec)) = self.tracks.get(track).map(|track| (track.sid.clone(), track.codec)) else { return };
+        let is_backup = self.tracks.get(track).is_some_and(|track| track.info.is_backup);
         self.end_track(track);
-        self.emit(key, PeerEvent::TrackEnded(sid));
+        let ended = PeerEvent::BackupEnded { track: sid.clone(), codec };
+        self.emit(key, if is_backup { ended } else { PeerEvent::TrackEnded(sid) });
     }
 
     /// Stops a track because the control side says so.
     pub(super) fn unpublish_track(&mut self, key: PeerKey, sid: &TrackSid) {
         let Some(peer) = self.peers.get_mut(key) else { return };
         peer.announced.retain(|track| track.sid != *sid);
-        if let Some(track) = self.track_of(key, sid) {
-            self.end_track(track);
-        }
+        let tracks = self.tracks_of(key, sid);
+        self.end_tracks(tracks);
     }
 
-    /// Returns a published track of a participant.
+    /// Returns a published track of a participant in its codecs.
+    pub(super) fn tracks_of(&self, key: PeerKey, sid: &TrackSid) -> Vec<TrackKey> {
+        let is_of = |key: &TrackKey| self.tracks.get(*key).is_some_and(|track| track.sid == *sid);
+        self.peers.get(key).into_iter().flat_map(|peer| &peer.published).copied().filter(is_of).collect()
+    }
+
+    /// Returns a published track of a participant in its first codec.
     pub(super) fn track_of(&self, key: PeerKey, sid: &TrackSid) -> Option<TrackKey> {
-        let published = &self.peers.get(key)?.published;
-        published.iter().copied().find(|track| self.tracks.get(*track).is_some_and(|track| track.sid == *sid))
+        let is_of = |track: &PublishedTrack| track.sid == *sid && !track.info.is_backup;
+        self.peers.get(key)?.published.iter().copied().find(|key| self.tracks.get(*key).is_some_and(is_of))
     }
 
-    /// Removes a track: from now on nothing of it is forwarded, and its receivers' sections become free.
+    /// Orders tracks so that the end of one ends it in its backup codecs as well, and nobody is given one of these meanwhile.
+    fn first_codecs_first(&self, tracks: &mut [TrackKey]) {
+        tracks.sort_by_key(|key| self.tracks.get(*key).is_some_and(|track| track.info.is_backup));
+    }
+
+    /// Removes tracks as [`Worker::end_track`] does.
+    pub(super) fn end_tracks(&mut self, mut tracks: Vec<TrackKey>) {
+        self.first_codecs_first(&mut tracks);
+        tracks.into_iter().for_each(|track| self.end_track(track));
+    }
+
+    /// Removes a track, or a track in a backup codec: from now on nothing of it is forwarded, and its receivers' sections become free
+    /// or carry another codec.
     pub(super) fn end_track(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get(key) else { return };
-        let (publisher, transport, sid, mid) = (track.peer, track.transport, track.sid.clone(), track.mid);
+        if track.info.is_backup {
+            return self.end_backup(key);
+        }
+        let (publisher, sid) = (track.peer, track.sid.clone());
+        let backups: Vec<_> = track.backups.iter().filter_map(|backup| backup.streams).collect();
         self.withdraw_track(key, &sid);
-        self.tracks.remove(key);
-        if let Some(transport) = self.transports.get_mut(transport) {
-            transport.published.remove(&mid);
+        backups.into_iter().chain([key]).for_each(|streams| self.remove_streams(streams));
+        if let Some(room) = self.peers.get(publisher).and_then(|peer| self.rooms.get_mut(peer.room)) {
+            room.tracks.remove(&sid);
+        }
+    }
+
+    /// Forgets a track in one codec, which nobody receives any more.
+    pub(super) fn remove_streams(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.remove(key) else { return };
+        if let Some(transport) = self.transports.get_mut(track.transport) {
+            transport.published.remove(&track.mid);
             transport.layers.clear();
         }
-        let Some(peer) = self.peers.get_mut(publisher) else { return };
-        peer.published.retain(|track| *track != key);
-        if let Some(room) = self.rooms.get_mut(peer.room) {
-            room.tracks.remove(&sid);
+        if let Some(peer) = self.peers.get_mut(track.peer) {
+            peer.published.retain(|track| *track != key);
         }
     }
 
     /// Stops or resumes the forwarding of a track.
     pub(super) fn set_muted(&mut self, key: PeerKey, sid: &TrackSid, muted: bool) {
         let Some(peer) = self.peers.get_mut(key) else { return };
-        if let Some(track) = peer.announced.iter_mut().find(|track| track.sid == *sid) {
-            track.is_muted = muted;
-        }
+        peer.announced.iter_mut().filter(|track| track.sid == *sid).for_each(|track| track.is_muted = muted);
         if let Some(track) = peer.data_tracks.iter_mut().find(|track| track.sid == *sid) {
             track.is_muted = muted;
         }
-        let Some(track_key) = self.track_of(key, sid) else { return };
-        let Some(track) = self.tracks.get_mut(track_key).filter(|track| track.is_muted != muted) else { return };
-        track.is_muted = muted;
-        track.restart_receivers();
-        track.subscriptions.iter_mut().for_each(|subscription| subscription.waits_since = None);
-        if !muted {
-            self.request_key_frames(track_key);
+        for track_key in self.tracks_of(key, sid) {
+            let Some(track) = self.tracks.get_mut(track_key).filter(|track| track.is_muted != muted) else { continue };
+            track.is_muted = muted;
+            track.restart_receivers();
+            track.subscriptions.iter_mut().for_each(|subscription| subscription.waits_since = None);
+            if !muted {
+                self.request_key_frames(track_key);
+            }
         }
     }
 }
@@ -273,6 +314,9 @@ mod tests {
             uses_red: false,
             is_muted: false,
             layers: Vec::new(),
+            backup_codecs: Vec::new(),
+            prefers_backup: false,
+            is_backup: false,
         };
         let (vp8, h264) = (Codec::Vp8, Codec::H264);
         for (announced, offered, codec) in [

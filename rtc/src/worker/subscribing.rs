@@ -1,18 +1,15 @@
 //! Which tracks a participant receives, and on which sections.
 
 use conclave_model::TrackSid;
-use str0m::format::PayloadParams;
 use str0m::media::Mid;
 
 use super::Worker;
+use super::codecs::take_subscription;
 use super::peer::Section;
-use super::subscription::{LayerChoice, Subscription};
 use crate::command::TrackSettings;
-use crate::event::PeerEvent;
-use crate::forward::{RateMeter, Rewriter};
 use crate::sdp::{OfferedSection, SectionChange};
-use crate::track::{Codec, TrackMedium};
-use crate::transport::{PeerKey, TrackKey, Transport};
+use crate::track::TrackMedium;
+use crate::transport::{PeerKey, TrackKey};
 
 impl Worker {
     /// Notes that a participant is to receive a track, now or as soon as it is published.
@@ -74,11 +71,9 @@ impl Worker {
     /// Takes the track from a section; nothing more is sent on it.
     pub(super) fn clear_section(&mut self, key: PeerKey, index: usize) {
         let Some(section) = self.peers.get_mut(key).and_then(|peer| peer.sections.get_mut(index)) else { return };
-        let Some(track) = section.track.take().and_then(|track| self.tracks.get_mut(track)) else { return };
-        let Some(position) = track.subscriptions.iter().position(|subscription| subscription.peer == key) else {
-            return;
-        };
-        let subscription = track.subscriptions.swap_remove(position);
+        let subscription = take_subscription(&mut self.tracks, section, key);
+        section.track = None;
+        let Some(subscription) = subscription else { return };
         if let Some(transport) = self.transports.get_mut(subscription.transport)
             && let Some(has_retransmissions) = transport.remove_sources(subscription.mid)
         {
@@ -199,58 +194,4 @@ impl Worker {
         }
         self.allocate(key);
     }
-
-    /// Starts to send a section's track, unless it is being sent.
-    fn attach(&mut self, key: PeerKey, index: usize) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        let transport_key = peer.subscriber;
-        let Some(section) = peer.sections.get_mut(index) else { return };
-        let (Some(mid), Some(track_key)) = (section.mid, section.track) else { return };
-        let Some(track) = self.tracks.get_mut(track_key) else { return };
-        if track.subscription_of(key).is_some() {
-            return;
-        }
-        let Some(transport) = self.transports.get_mut(transport_key) else { return };
-        if negotiated(transport, mid, track.codec).is_none() {
-            return self.refuse_codec(key, index, track_key);
-        }
-        if track.medium() == TrackMedium::Video {
-            transport.prepare_video(mid);
-        }
-        let waits_since = section.waits_since.take();
-        track.subscriptions.push(Subscription {
-            peer: key,
-            transport: transport_key,
-            mid,
-            rewriter: Rewriter::new(),
-            choice: LayerChoice::default(),
-            payload: None,
-            rate: RateMeter::new(self.now),
-            is_paused: false,
-            empty_packets: 0,
-            waits_since: waits_since.filter(|_| track.medium() == TrackMedium::Video && !track.is_muted),
-        });
-        let (publisher, sid) = (track.peer, track.sid.clone());
-        if !std::mem::replace(&mut track.was_subscribed, true) {
-            self.emit(publisher, PeerEvent::TrackSubscribed(sid));
-        }
-    }
-
-    fn refuse_codec(&mut self, key: PeerKey, index: usize, track: TrackKey) {
-        let Some(sid) = self.tracks.get(track).map(|track| track.sid.clone()) else { return };
-        self.clear_section(key, index);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.wanted.remove(&sid);
-        }
-        self.emit(key, PeerEvent::CodecUnsupported(sid));
-        self.request_negotiation(key);
-    }
-}
-
-/// Returns the parameters with which a client negotiated the codec on a section; `None` if it did not.
-pub(super) fn negotiated(transport: &Transport, mid: Mid, codec: Codec) -> Option<PayloadParams> {
-    let rtc = transport.rtc();
-    let media = rtc.media(mid)?;
-    let mut params = rtc.codec_config().params().iter().filter(|params| media.remote_pts().contains(&params.pt()));
-    params.find(|params| Codec::from_rtc(params.spec().codec) == Some(codec)).copied()
 }

@@ -56,6 +56,11 @@ pub struct Outgoing {
 }
 
 impl Subscription {
+    /// Continues the stream with the track in another codec, at the next packet with which the receiver can start.
+    pub fn in_another_codec(self) -> Self {
+        Self { payload: None, choice: LayerChoice::default(), ..self }
+    }
+
     /// Returns the numbers of a packet for this receiver, and whether it is the last one of its picture, or why the receiver does not get
     /// the packet.
     pub fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Result<(Rewritten, bool), DropReason> {

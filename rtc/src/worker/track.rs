@@ -1,4 +1,4 @@
-//! A published track of a worker, and those who receive it.
+//! A published track of a worker in one codec, and those who receive it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +16,10 @@ use crate::forward::{
 };
 use crate::recorder::PacketSink;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
-use crate::transport::{PeerKey, TransportKey};
+use crate::transport::{PeerKey, TrackKey, TransportKey};
 
-/// A published track of a worker.
+/// A published track of a worker in one codec. One that is sent in a backup codec as well is two of these, with the same sid: that of the
+/// first codec stands for the track, and knows the others.
 pub struct PublishedTrack {
     /// The track's sid, which the control plane has given it.
     pub sid: TrackSid,
@@ -38,11 +39,15 @@ pub struct PublishedTrack {
     pub is_muted: bool,
     /// The layers, worst first; one without simulcast.
     pub layers: Vec<PublishedLayer>,
-    /// Those who receive it.
+    /// Those who receive it in this codec.
     pub subscriptions: Vec<Subscription>,
+    /// In the first codec: the backup codecs of the track, those that are preferred first.
+    pub backups: Vec<BackupCodec>,
+    /// In the first codec: those who are to receive the track in a backup codec that is not sent.
+    pub awaiting: Vec<AwaitedCodec>,
     /// The recorders that receive it.
     pub recorders: Vec<Recorder>,
-    /// Whether anyone has ever subscribed to it.
+    /// In the first codec: whether anyone has ever subscribed to the track.
     pub was_subscribed: bool,
     /// The payload type of the last packet, with its parameters if its codec is that of the track.
     pub payload: Option<(Pt, Option<Incoming>)>,
@@ -72,6 +77,27 @@ pub struct PublishedLayer {
     pub key_frames: KeyFrameRequests,
 }
 
+/// A backup codec of a track.
+#[derive(Debug, Clone, Copy)]
+pub struct BackupCodec {
+    /// The codec.
+    pub codec: Codec,
+    /// The track in this codec; `None` while the publisher does not send it.
+    pub streams: Option<TrackKey>,
+    /// Whether the publisher is asked to send it.
+    pub is_requested: bool,
+}
+
+/// A receiver of a track that waits for a codec.
+pub struct AwaitedCodec {
+    /// The participant that has subscribed.
+    pub peer: PeerKey,
+    /// The codec.
+    pub codec: Codec,
+    /// How the track was sent to it in another codec, if it was.
+    pub subscription: Option<Subscription>,
+}
+
 /// A recorder of a track.
 pub struct Recorder {
     /// The egress that records the track.
@@ -98,6 +124,8 @@ const LIVE: Duration = Duration::from_secs(1);
 impl PublishedTrack {
     /// Creates a track whose section has been negotiated.
     pub fn new(info: NewTrack, codec: Codec, peer: PeerKey, transport: TransportKey, mid: Mid, now: Instant) -> Self {
+        let others = info.backup_codecs.iter().filter(|backup| **backup != codec);
+        let backups = others.map(|codec| BackupCodec { codec: *codec, streams: None, is_requested: false }).collect();
         Self {
             sid: info.sid.clone(),
             peer,
@@ -109,6 +137,8 @@ impl PublishedTrack {
             info,
             layers: Vec::new(),
             subscriptions: Vec::new(),
+            backups,
+            awaiting: Vec::new(),
             recorders: Vec::new(),
             was_subscribed: false,
             payload: None,

@@ -36,5 +36,8 @@ pub fn new_track(sid: &str, cid: &str, kind: MediaKind) -> NewTrack {
         uses_red: false,
         is_muted: false,
         layers: Vec::new(),
+        backup_codecs: Vec::new(),
+        prefers_backup: false,
+        is_backup: false,
     }
 }

@@ -20,13 +20,13 @@ use crate::port::MediaEvent;
 pub(in crate::embedded) enum AnnounceError {
     /// The grants forbid it, or the participant is gone.
     NotAllowed,
-    /// A further codec of a track, which is not supported.
+    /// A backup codec of a track that the participant does not publish.
     UnknownTrack,
-    /// The client has announced this track before.
+    /// The client has announced this track, or this codec of a track, before.
     Queued,
     /// The participant has as many tracks as one may have.
     LimitExceeded,
-    /// The type is neither audio nor video, or no codec of the track is forwarded.
+    /// The type is neither audio nor video, no codec of the track is forwarded, or the track has no such backup codec.
     UnsupportedType,
 }
 
@@ -37,14 +37,15 @@ impl Machine {
         sid: &ParticipantSid,
         request: &AddTrackRequest,
     ) -> Result<TrackInfo, AnnounceError> {
+        if !request.sid.is_empty() {
+            return self.announce_backup(sid, request);
+        }
         let publisher = self.present(sid).map_err(|_| AnnounceError::NotAllowed)?;
         let client = publisher.client.as_ref().ok_or(AnnounceError::NotAllowed)?;
         let (kind, source) =
             announcement::kind_and_source(request.r#type, request.source).ok_or(AnnounceError::UnsupportedType)?;
         check_track(&publisher.grants, kind, source).map_err(|_| AnnounceError::NotAllowed)?;
-        if !request.sid.is_empty() {
-            return Err(AnnounceError::UnknownTrack);
-        } else if client.tracks.values().any(|track| track.cid == request.cid) {
+        if client.tracks.values().any(|track| track.cid == request.cid) {
             return Err(AnnounceError::Queued);
         } else if client.track_count() >= self.common.max_tracks {
             return Err(AnnounceError::LimitExceeded);
@@ -61,7 +62,10 @@ impl Machine {
         let Some(publisher) = self.participants.get_mut(sid) else { return };
         let Some(client) = publisher.client.as_mut() else { return };
         let cid = media.cid.clone();
-        client.tracks.insert(media.sid.clone(), MediaTrack { info, cid, is_negotiated: false, awaits_mute: false });
+        client.tracks.insert(
+            media.sid.clone(),
+            MediaTrack { info, cid, is_negotiated: false, backups: Vec::new(), awaits_mute: false },
+        );
         self.command(sid, PeerCommand::PublishTrack(media));
     }
 
@@ -142,6 +146,7 @@ impl Machine {
             self.command(sid, PeerCommand::UnpublishTrack(track.clone()));
             self.notify(sid, ClientNotice::TrackUnpublished(track));
         }
+        self.end_forbidden_backups(sid);
         self.end_forbidden_data_tracks(sid);
     }
 

@@ -3,7 +3,7 @@
 #![expect(deprecated, reason = "clients of older versions read and write these fields")]
 
 use conclave_model::{ParticipantSid, TrackSid};
-use conclave_rtc::{Codec, ConnectionQuality, PeerQuality, Quality, Speaker};
+use conclave_rtc::{Codec, CodecUse, ConnectionQuality, PeerQuality, Quality, Speaker};
 use livekit_protocol as proto;
 use proto::leave_request::Action;
 use proto::request_response::{Reason, Request};
@@ -134,18 +134,22 @@ pub fn announce_reason(error: AnnounceError) -> Reason {
 }
 
 /// Returns the message about the qualities of a publisher's track that subscribers use.
-pub fn subscribed_quality(track: &TrackSid, codec: Codec, enabled: [bool; 3]) -> Message {
-    let quality = |quality: Quality| proto::SubscribedQuality {
-        quality: i32::try_from(quality.index()).unwrap_or_default(),
-        enabled: enabled[quality.index()],
-    };
-    let qualities: Vec<_> = Quality::ALL.into_iter().map(quality).collect();
-    let name = codec.mime_type().rsplit('/').next().unwrap_or_default().to_lowercase();
+pub fn subscribed_quality(track: &TrackSid, codecs: &[CodecUse]) -> Message {
+    let subscribed: Vec<_> = codecs.iter().map(subscribed_codec).collect();
     Message::SubscribedQualityUpdate(proto::SubscribedQualityUpdate {
         track_sid: track.to_string(),
-        subscribed_codecs: vec![proto::SubscribedCodec { codec: name, qualities: qualities.clone() }],
-        subscribed_qualities: qualities,
+        subscribed_qualities: subscribed.first().map_or_else(Vec::new, |first| first.qualities.clone()),
+        subscribed_codecs: subscribed,
     })
+}
+
+fn subscribed_codec(of: &CodecUse) -> proto::SubscribedCodec {
+    let quality = |quality: Quality| proto::SubscribedQuality {
+        quality: i32::try_from(quality.index()).unwrap_or_default(),
+        enabled: of.enabled[quality.index()],
+    };
+    let name = of.codec.mime_type().rsplit('/').next().unwrap_or_default().to_lowercase();
+    proto::SubscribedCodec { codec: name, qualities: Quality::ALL.into_iter().map(quality).collect() }
 }
 
 /// Returns the message about a video that was paused or resumed.

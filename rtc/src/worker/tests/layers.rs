@@ -206,7 +206,7 @@ fn the_publisher_hears_which_qualities_are_used() {
         let events = call.world.clients[call.alice].events.iter();
         events
             .filter_map(|event| match event {
-                PeerEvent::SubscribedQuality { enabled, .. } => Some(*enabled),
+                PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs[0].enabled),
                 _ => None,
             })
             .collect::<Vec<_>>()

@@ -1,6 +1,7 @@
 //! The worker with clients in memory.
 
 mod backpressure;
+mod backups;
 mod batches;
 mod candidates;
 #[path = "../../../tests/support/commands.rs"]

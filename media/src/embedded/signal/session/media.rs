@@ -31,6 +31,10 @@ impl Session {
                 let section = MediaSection { mid, codec, layers };
                 context.machine.track_negotiated(&self.sid, &track, section, context.now);
             }
+            PeerEvent::BackupPublished { track, mid, codec, layers } => {
+                context.machine.backup_negotiated(&self.sid, &track, MediaSection { mid, codec, layers });
+            }
+            PeerEvent::BackupEnded { track, codec } => context.machine.backup_ended(&self.sid, &track, codec),
             PeerEvent::TrackEnded(track) => context.machine.track_ended(&self.sid, &track, context.now),
             PeerEvent::TrackRefused(track) => context.machine.track_refused(&self.sid, &track, context.now),
             PeerEvent::TrackSubscribed(track) => {
@@ -41,8 +45,8 @@ impl Session {
                 let response = proto::SubscriptionResponse { track_sid: track.to_string(), err };
                 self.send(Message::SubscriptionResponse(response));
             }
-            PeerEvent::SubscribedQuality { track, codec, enabled } => {
-                self.send(messages::subscribed_quality(&track, codec, enabled));
+            PeerEvent::SubscribedQuality { track, codecs } => {
+                self.send(messages::subscribed_quality(&track, &codecs));
             }
             PeerEvent::StreamStateChanged { publisher, track, is_paused } => {
                 self.send(messages::stream_state(&publisher, &track, is_paused));

@@ -1,5 +1,6 @@
 //! Sessions with the machine, as the driver runs them.
 
+mod backups;
 mod data_tracks;
 mod joining;
 mod leaving;

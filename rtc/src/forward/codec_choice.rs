@@ -1,0 +1,84 @@
+//! In which of its codecs a receiver gets a track.
+
+use crate::track::Codec;
+
+/// A codec of a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfferedCodec {
+    /// The codec.
+    pub codec: Codec,
+    /// Whether the publisher sends it. If not, it does so when it is asked.
+    pub is_sent: bool,
+}
+
+/// How a receiver gets a track, by the index of the codec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodecChoice {
+    /// In a codec that the publisher sends.
+    Sent(usize),
+    /// In a codec that the publisher is to be asked for.
+    Awaited(usize),
+}
+
+/// Chooses the codec of a track for a receiver: of those that it can decode the first one that the publisher sends, or else the first
+/// one that it would send. With `prefers_backup`, the codecs behind the first one come before that. `None` if it can decode none.
+pub fn choose_codec(
+    codecs: &[OfferedCodec],
+    prefers_backup: bool,
+    can_decode: impl Fn(Codec) -> bool,
+) -> Option<CodecChoice> {
+    let backups = if prefers_backup { 1.min(codecs.len()) } else { 0 };
+    let in_order = || (backups..codecs.len()).chain(0..backups);
+    let find =
+        |is_sent: bool| in_order().find(|index| codecs[*index].is_sent == is_sent && can_decode(codecs[*index].codec));
+    find(true).map(CodecChoice::Sent).or_else(|| find(false).map(CodecChoice::Awaited))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn track(codecs: &[(Codec, bool)]) -> Vec<OfferedCodec> {
+        codecs.iter().map(|(codec, is_sent)| OfferedCodec { codec: *codec, is_sent: *is_sent }).collect()
+    }
+
+    #[test]
+    fn a_receiver_gets_the_first_codec_that_it_can_decode_and_a_backup_is_awaited_only_without_one() {
+        let (vp8, vp9, h264) = (Codec::Vp8, Codec::Vp9, Codec::H264);
+        let choose = |codecs: &[(Codec, bool)], prefers_backup, decoded: &[Codec]| {
+            choose_codec(&track(codecs), prefers_backup, |codec| decoded.contains(&codec))
+        };
+        let both = [(vp9, true), (vp8, true)];
+        assert_eq!(choose(&both, false, &[vp8, vp9]), Some(CodecChoice::Sent(0)));
+        assert_eq!(choose(&both, false, &[vp8]), Some(CodecChoice::Sent(1)));
+        assert_eq!(choose(&both, true, &[vp8, vp9]), Some(CodecChoice::Sent(1)));
+        assert_eq!(choose(&both, true, &[vp9]), Some(CodecChoice::Sent(0)));
+        assert_eq!(choose(&both, false, &[h264]), None);
+        let first = [(vp9, true), (h264, false), (vp8, false)];
+        assert_eq!(choose(&first, true, &[vp8, vp9]), Some(CodecChoice::Sent(0)), "it works without");
+        assert_eq!(choose(&first, false, &[vp8]), Some(CodecChoice::Awaited(2)));
+        assert_eq!(choose(&first, false, &[vp8, h264]), Some(CodecChoice::Awaited(1)));
+        assert_eq!(choose(&[], true, &[vp8]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_chosen_can_be_decoded_and_nothing_is_awaited_that_is_not_needed(
+            codecs in prop::collection::vec((0..6_usize, any::<bool>()), 0..5),
+            decoded in prop::collection::vec(any::<bool>(), 6), prefers_backup in any::<bool>(),
+        ) {
+            let codecs: Vec<_> = codecs.into_iter().map(|(codec, is_sent)| (Codec::ALL[codec], is_sent)).collect();
+            let can_decode = |codec: Codec| Codec::ALL.iter().zip(&decoded).any(|(known, can)| *known == codec && *can);
+            let usable = |is_sent: bool| codecs.iter().any(|(codec, sent)| *sent == is_sent && can_decode(*codec));
+            match choose_codec(&track(&codecs), prefers_backup, can_decode) {
+                Some(CodecChoice::Sent(index)) => prop_assert!(codecs[index].1 && can_decode(codecs[index].0)),
+                Some(CodecChoice::Awaited(index)) => {
+                    prop_assert!(!codecs[index].1 && can_decode(codecs[index].0) && !usable(true));
+                }
+                None => prop_assert!(!usable(true) && !usable(false)),
+            }
+        }
+    }
+}
