@@ -29,18 +29,24 @@ pub struct SocketClient {
     socket: Socket,
 }
 
-const ESTIMATES: Abilities = Abilities { estimates: true, red: false, all_codecs: false };
+/// What a client with a real socket can do if nothing else is said.
+pub const ESTIMATES: Abilities = Abilities { estimates: true, red: false, all_codecs: false };
 
 /// How long one exchange waits for packets.
 const WAIT: Duration = Duration::from_millis(2);
 
 impl SocketClient {
     pub fn udp() -> Self {
+        Self::udp_with(ESTIMATES)
+    }
+
+    /// The same with other abilities.
+    pub fn udp_with(abilities: Abilities) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(WAIT)).unwrap();
         let address = socket.local_addr().unwrap();
         Self {
-            connection: Connection::new(address, Protocol::Udp, ESTIMATES, Instant::now()),
+            connection: Connection::new(address, Protocol::Udp, abilities, Instant::now()),
             socket: Socket::Udp(socket),
         }
     }

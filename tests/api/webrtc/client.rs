@@ -17,14 +17,17 @@ use str0m::media::{MediaKind, Mid};
 use tungstenite::stream::MaybeTlsStream;
 use tungstenite::{Error, Message, WebSocket};
 
-use super::connection::{NewSection, Outgoing, Received};
-use super::socket::{PacketSocket, SocketClient};
+use super::connection::{Abilities, NewSection, Outgoing, Received};
+use super::socket::{ESTIMATES, PacketSocket, SocketClient};
 
 /// How often the microphone sends a packet.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The size of a frame of video, of which there are as many: 80 kbit/s.
 const VIDEO_BYTES: usize = 200;
+
+/// How the payload descriptor of a key frame of VP9 begins that has one layer and one packet.
+pub const VP9_KEY_FRAME: u8 = 0x8c;
 
 /// Makes a socket for media with the answer to a join.
 pub type MediaSocket = Box<dyn FnOnce(&proto::JoinResponse) -> Box<dyn PacketSocket> + Send>;
@@ -69,7 +72,21 @@ impl Client {
 
     /// The same. Media goes by a socket that is made with the answer, if that is given.
     pub fn join_by(api: &str, token: &str, media: Option<MediaSocket>) -> Result<Self, Box<Error>> {
-        let mut transport = SocketClient::udp();
+        Self::start(api, token, media, SocketClient::udp())
+    }
+
+    /// The same, with VP9 and other codecs besides VP8 and H.264.
+    pub fn join_with_all_codecs(api: &str, token: &str) -> Result<Self, Box<Error>> {
+        let abilities = Abilities { all_codecs: true, ..ESTIMATES };
+        Self::start(api, token, None, SocketClient::udp_with(abilities))
+    }
+
+    fn start(
+        api: &str,
+        token: &str,
+        media: Option<MediaSocket>,
+        mut transport: SocketClient,
+    ) -> Result<Self, Box<Error>> {
         let (sdp, _) = transport.connection.offer(None, [3, 3], false);
         let offer = proto::SessionDescription { r#type: "offer".into(), sdp, id: 1, ..Default::default() };
         let request = proto::JoinRequest { publisher_offer: Some(offer), ..join_request() };
@@ -226,8 +243,10 @@ impl Client {
 
     fn publish(&mut self, published: &proto::TrackPublishedResponse) {
         let track = published.track.as_ref().unwrap();
+        let named = track.codecs.iter().find(|codec| codec.cid == published.cid).map(|codec| codec.mime_type.as_str());
         let (kind, codec) = match track.r#type() {
             proto::TrackType::Audio => (MediaKind::Audio, Codec::Opus),
+            _ if named == Some("video/VP9") => (MediaKind::Video, Codec::Vp9),
             _ => (MediaKind::Video, Codec::Vp8),
         };
         let mid = self.offer(Some(NewSection { kind, cid: &published.cid, rids: &[] }), [0, 0]).unwrap();
@@ -236,6 +255,18 @@ impl Client {
 
     fn offer(&mut self, send: Option<NewSection<'_>>, receive: [u32; 2]) -> Option<Mid> {
         let (sdp, mid) = self.transport.connection.offer(send, receive, false);
+        self.send_offer(sdp);
+        mid
+    }
+
+    /// Stops to send a publication: its section sends no more.
+    pub fn unpublish(&mut self, index: usize) {
+        let mid = self.publications.remove(index).mid;
+        let sdp = self.transport.connection.stop_sending(mid);
+        self.send_offer(sdp);
+    }
+
+    fn send_offer(&mut self, sdp: String) {
         self.is_negotiating = true;
         self.offers += 1;
         let id = self.offers;
@@ -245,7 +276,6 @@ impl Client {
             id,
             ..Default::default()
         }));
-        mid
     }
 
     /// Returns the packets of a track that have arrived.
@@ -311,10 +341,13 @@ impl Publication {
             return;
         }
         (self.next, self.sequence) = (now + INTERVAL, self.sequence + 1);
-        let is_video = self.codec == Codec::Vp8;
+        let is_video = self.codec != Codec::Opus;
         let [high, low] = (u16::try_from(self.sequence & 0x7fff).unwrap() | 0x8000).to_be_bytes();
-        // A key frame of VP8 with its counters, or a little sound.
-        let mut frame = vec![0x90, 0xf0, high, low, low, 0, 0];
+        // A key frame of VP8 with its counters or one of VP9, or a little sound.
+        let mut frame = match self.codec {
+            Codec::Vp9 => vec![VP9_KEY_FRAME, high, low],
+            _ => vec![0x90, 0xf0, high, low, low, 0, 0],
+        };
         frame.resize(VIDEO_BYTES, 0xaa);
         let payload = if is_video { frame.as_slice() } else { &[1, 2, 3] };
         let packet = Outgoing {

@@ -1,5 +1,6 @@
 //! The stories of the API with WebRTC clients on real transports, beside participants of the sandbox.
 
+mod backups;
 mod client;
 #[allow(dead_code, reason = "the tests of the media workers use what these do not")]
 #[path = "../../../rtc/tests/support/connection.rs"]
