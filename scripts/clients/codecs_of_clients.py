@@ -69,6 +69,37 @@ def layers_of_a_codec_change(call, codec):
     return f"12 changes, the slowest after {slowest:.1f} s; {min(shares):.0%} of the frames at least"
 
 
+def a_backup_codec_is_sent_while_it_is_needed(call, codec):
+    """Who cannot decode a video gets it in VP8, which its client sends from then on until nobody needs it; others see no difference."""
+    publisher, capable, lacking = call.clients
+    call.join(publisher, dynacast=True)
+    call.join(lacking, without=codec)
+    publisher.call("publish", codec=codec, backup="vp8", simulcast=True)
+    sent_as = lambda layers: sum(layer["framesSent"] or 0 for layer in layers if layer["frameHeight"] == HEIGHTS["HIGH"])
+    backups = lambda: publisher.call("stats")["backups"]
+    for receiver, expected in ((capable, codec), (lacking, "vp8")):
+        wait_for(f"video at {receiver.name}", lambda receiver=receiver: frames(receiver, publisher)[0] > 0)
+        got = inbound(receiver, publisher)["codec"]
+        assert receiver.kind != "chromium" or got == f"video/{expected}", (receiver.name, got)
+    wait_for("the best layer", lambda: abs((inbound(lacking, publisher)["frameHeight"] or 0) - HEIGHTS["HIGH"]) < 2)
+    # Both videos begin small.
+    time.sleep(WATCH)
+    before = frames(capable, publisher)[0], sent(publisher)
+    decoded, sent_before = frames(lacking, publisher)[0], sent_as(backups())
+    time.sleep(WATCH)
+    share = (frames(lacking, publisher)[0] - decoded) / max(1, sent_as(backups()) - sent_before)
+    assert share >= DECODED - 2 / (WATCH * 15), f"{lacking.name} decoded {share:.0%} of the frames in VP8"
+    of_first = share_of_frames(publisher, capable, before)
+    track = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
+    kinds = [one["mime_type"].lower() for one in track if one["kind"] == "video"]
+    assert kinds == [f"video/{codec}"], kinds
+    lacking.call("leave")
+    wait_for("the end of what nobody needs", lambda: not any(layer["active"] for layer in backups()))
+    decoded = frames(capable, publisher)[0]
+    wait_for("more of the first codec", lambda: frames(capable, publisher)[0] > decoded + 10)
+    return f"{share:.0%} of the frames in VP8, {of_first:.0%} of those in {codec}"
+
+
 def a_codec_is_recorded(call, codec):
     """The recording of a track is that track, and the one of a room shows it."""
     publisher = call.clients[0]

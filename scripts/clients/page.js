@@ -13,10 +13,21 @@ let encoder;
 let session;
 let dataTracks = {};
 let frames = [];
+// A codec that the browser does not receive, as if it had no decoder for it.
+let lacking;
+
+for (const make of ['createOffer', 'createAnswer']) {
+  const original = RTCPeerConnection.prototype[make];
+  RTCPeerConnection.prototype[make] = function (...options) {
+    if (lacking) this.getTransceivers().filter(receivesVideo).forEach(removeLacking);
+    return original.apply(this, options);
+  };
+}
 
 const actions = {
-  async join({ url, token, single, adaptive, dynacast, relay }) {
+  async join({ url, token, single, adaptive, dynacast, relay, without }) {
     await room?.disconnect();
+    lacking = without;
     received = [];
     events = [];
     dataTracks = {};
@@ -36,10 +47,10 @@ const actions = {
   },
 
   // The microphone, and the camera or a video that needs the bitrates of its layers.
-  async publish({ simulcast, busy, codec }) {
+  async publish({ simulcast, busy, codec, backup }) {
     const me = room.localParticipant;
     await me.setMicrophoneEnabled(true, {}, { dtx: false });
-    const options = { simulcast, videoCodec: codec ?? 'vp8', backupCodec: false, degradationPreference: 'maintain-resolution' };
+    const options = { simulcast, videoCodec: codec ?? 'vp8', backupCodec: backup ? { codec: backup } : false, degradationPreference: 'maintain-resolution' };
     const { resolution } = simulcast ? VideoPresets.h540 : VideoPresets.h360;
     if (busy) {
       await me.publishTrack(noise(resolution), { source: Track.Source.Camera, ...options });
@@ -144,7 +155,7 @@ const actions = {
         if (publication.track) of[`${participant.identity} ${publication.kind}`] = await inbound(publication);
       }
     }
-    return { inbound: of, outbound: await outbound(), state: room.state };
+    return { inbound: of, outbound: await outbound(), backups: await backups(), state: room.state };
   },
 
   // How packets are received.
@@ -229,6 +240,15 @@ const actions = {
   },
 };
 
+function receivesVideo({ receiver, direction, stopped }) {
+  return receiver.track.kind === 'video' && direction === 'recvonly' && !stopped;
+}
+
+function removeLacking(transceiver) {
+  const { codecs } = RTCRtpReceiver.getCapabilities('video');
+  transceiver.setCodecPreferences(codecs.filter(({ mimeType }) => mimeType.toLowerCase() !== `video/${lacking}`));
+}
+
 // Subscribes to a data track, and keeps its frames.
 async function readData(track) {
   const reader = track.subscribe().getReader();
@@ -291,12 +311,32 @@ async function reports(track, type) {
 
 async function inbound({ track, trackSid }) {
   const [report] = await reports(track, 'inbound-rtp');
+  const codec = codecOf(report, await reports(track, 'codec'));
   const { framesDecoded, freezeCount, frameHeight, pliCount } = report ?? {};
   const { packetsReceived, packetsLost, concealedSamples, silentConcealedSamples, totalSamplesReceived } = report ?? {};
   return {
-    trackSid, framesDecoded, freezeCount, frameHeight, pliCount, packetsReceived, packetsLost, concealedSamples,
+    trackSid, codec, framesDecoded, freezeCount, frameHeight, pliCount, packetsReceived, packetsLost, concealedSamples,
     silentConcealedSamples, totalSamplesReceived,
   };
+}
+
+// What is sent of videos in their backup codecs.
+async function backups() {
+  const sent = [];
+  for (const { track } of room.localParticipant.videoTrackPublications.values()) {
+    for (const { sender } of track?.simulcastCodecs?.values() ?? []) {
+      const found = sender ? [...(await sender.getStats()).values()] : [];
+      const ofType = (wanted) => found.filter(({ type }) => type === wanted);
+      sent.push(...ofType('outbound-rtp').map((report) => ({
+        codec: codecOf(report, ofType('codec')), rid: report.rid ?? null, active: report.active, framesSent: report.framesSent, frameHeight: report.frameHeight,
+      })));
+    }
+  }
+  return sent;
+}
+
+function codecOf(report, codecs) {
+  return codecs.find(({ id }) => id === report?.codecId)?.mimeType.toLowerCase() ?? null;
 }
 
 async function outbound() {
