@@ -131,7 +131,8 @@ pub enum PeerEvent {
     },
     /// This participant sent a user message, and [`Command::ReportMessages`](crate::Command::ReportMessages) asks for it.
     MessageSent(SentMessage),
-    /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`).
+    /// A subscription of this participant cannot be served: it negotiated no matching codec (`SE_CODEC_UNSUPPORTED`), or the publisher
+    /// does not send the one that it could have. That may still come.
     CodecUnsupported(TrackSid),
     /// The qualities of this participant's track that subscribers use (`subscribed_quality_update`). Publishers with dynacast follow
     /// that, and announce a backup codec that is used for the first time.

@@ -1,5 +1,7 @@
 //! In which of its codecs a track is sent to a receiver.
 
+use std::time::Duration;
+
 use slotmap::SlotMap;
 use str0m::format::PayloadParams;
 use str0m::media::Mid;
@@ -12,6 +14,9 @@ use crate::event::PeerEvent;
 use crate::forward::{CodecChoice, OfferedCodec, RateMeter, Rewriter, choose_codec};
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{PeerKey, TrackKey, Transport};
+
+/// How long a receiver waits for a backup codec before its client is told that it cannot decode the track. The codec may come later.
+const BACKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PublishedTrack {
     /// Returns the codecs of the track, of which this is the first, each with the track in it.
@@ -96,12 +101,26 @@ impl Worker {
         let Some((section, track_key)) = section.and_then(|section| section.track.map(|track| (section, track))) else {
             return;
         };
+        let is_known = |awaiting: &&AwaitedCodec| awaiting.peer == key && awaiting.codec == codec;
+        let known = self.tracks.get(track_key).and_then(|track| track.awaiting.iter().find(is_known));
+        let told_at = known.map_or(Some(self.now + BACKUP_TIMEOUT), |known| known.told_at);
         let subscription = take_subscription(&mut self.tracks, section, key);
         if let Some(track) = self.tracks.get_mut(track_key) {
-            track.awaiting.push(AwaitedCodec { peer: key, codec, subscription });
+            track.awaiting.push(AwaitedCodec { peer: key, codec, subscription, told_at });
         }
         self.note_subscribed(track_key);
         self.report_quality_use(track_key);
+    }
+
+    /// Tells those who have waited too long for a codec of a track that they cannot decode it.
+    pub(super) fn report_missing_codecs(&mut self, key: TrackKey) {
+        let Some(track) = self.tracks.get_mut(key).filter(|track| !track.awaiting.is_empty()) else { return };
+        let (sid, now) = (track.sid.clone(), self.now);
+        let is_due = |awaiting: &mut AwaitedCodec| awaiting.told_at.take_if(|at| now >= *at).map(|_| awaiting.peer);
+        let told: Vec<_> = track.awaiting.iter_mut().filter_map(is_due).collect();
+        for peer in told {
+            self.emit(peer, PeerEvent::CodecUnsupported(sid.clone()));
+        }
     }
 
     fn refuse_codec(&mut self, key: PeerKey, index: usize, track: TrackKey) {

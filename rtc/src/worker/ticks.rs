@@ -90,6 +90,7 @@ impl Worker {
         let tracks: Vec<_> = self.tracks.keys().collect();
         for track in tracks {
             self.report_quality_use(track);
+            self.report_missing_codecs(track);
             self.choose_recorded_layers(track);
         }
     }

@@ -96,6 +96,8 @@ pub struct AwaitedCodec {
     pub codec: Codec,
     /// How the track was sent to it in another codec, if it was.
     pub subscription: Option<Subscription>,
+    /// When its client is told that it cannot decode the track; `None` once that has happened.
+    pub told_at: Option<Instant>,
 }
 
 /// A recorder of a track.

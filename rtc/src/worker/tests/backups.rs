@@ -298,3 +298,17 @@ fn a_backup_whose_publisher_leaves_is_gone() {
         assert!(call.world.worker.is_empty(), "{mode:?}");
     }
 }
+
+#[test]
+fn a_receiver_that_waits_in_vain_is_told_once_and_gets_a_backup_that_comes_late() {
+    for mode in MODES {
+        let mut call = Call::new(mode);
+        call.world.run(Duration::from_secs(8));
+        assert_eq!(call.refusals(call.carol), 0, "{mode:?}");
+        call.world.run(Duration::from_secs(20));
+        assert_eq!((call.refusals(call.bob), call.refusals(call.carol)), (0, 1), "{mode:?}");
+        let mut backup = call.publish_backup();
+        call.send(&mut backup);
+        assert_eq!(call.codecs(call.carol), [Codec::Vp8], "{mode:?}");
+    }
+}
