@@ -76,7 +76,7 @@ export class Embedding {
     await this.share(frame);
   }
 
-  // A browser that cannot delegate a click to the frame needs one inside it, and the page says so.
+  // A browser that cannot delegate a click to the frame needs one inside it, and the page says so. So it does if the machine has no screen.
   async share(frame) {
     const { window } = this;
     await window.evaluate(() => document.querySelector('#go').addEventListener('click', () => {
@@ -85,7 +85,7 @@ export class Embedding {
     await window.locator('#go').click();
     const result = await window.evaluate(() => globalThis.shared);
     if (result !== 'done') {
-      assert.match(await frame.locator('#problem').innerText(), /Partager l’écran/, result);
+      assert.match(await frame.locator('#problem').innerText(), /Partager l’écran|aucun écran à partager/, result);
       return;
     }
     await this.isPressed(frame, 'screen', 'true');
@@ -93,9 +93,12 @@ export class Embedding {
     await this.isPressed(frame, 'screen', 'false');
   }
 
-  // Attributes that change during the call.
+  // Attributes that change during the call. Texts of the language before, which arrive after those of the new one, change nothing.
   async changes(frame) {
-    await this.window.evaluate(() => {
+    const { window } = this;
+    const [late, wanted] = ['fr', 'sw'].map((language) => window.waitForResponse(`**/call/${language}.json`));
+    await window.route('**/call/fr.json', async (route) => { await wanted; await route.continue(); });
+    await window.evaluate(() => {
       globalThis.call.setAttribute('layout', 'grid');
       globalThis.call.setAttribute('chat', 'on');
       globalThis.call.setAttribute('language', 'sw');
@@ -103,6 +106,9 @@ export class Embedding {
     await until(async () => await frame.locator('#layout').getAttribute('data-other') === 'speaker', 'the layout stays');
     await until(() => frame.locator('#chat-button').isVisible(), 'there is no chat');
     await until(async () => await frame.locator('html').getAttribute('lang') === 'sw', 'the language stays');
+    await (await late).finished();
+    await frame.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    assert.equal(await frame.locator('html').getAttribute('lang'), 'sw', 'the language before is back');
   }
 
   // With a room token nothing is asked; the end of the room is an event; what admits to nothing is an error.

@@ -55,10 +55,14 @@ export async function react(server, site, browser) {
   await run('npm', 'ci', '--silent', '--no-audit', '--no-fund');
   await run('npm', 'run', '--silent', 'lint');
   await run('npm', 'run', '--silent', 'build');
-  const [{ filename }] = JSON.parse(await run('npm', 'pack', '--json', '--silent'));
   const project = join(folder, 'example');
-  mkdirSync(join(project, 'node_modules', 'conclave-react'), { recursive: true });
-  await run('tar', '--extract', '--file', filename, '--strip-components=1', '--directory', join(project, 'node_modules', 'conclave-react'));
+  mkdirSync(project);
+  await run('npm', 'pack', '--silent', '--pack-destination', project);
+  const { devDependencies: pinned } = JSON.parse(readFileSync('sdk/react/package.json', 'utf8'));
+  const wanted = ['react', 'react-dom', '@types/react', '@types/react-dom'].map((name) => [name, pinned[name]]);
+  writeFileSync(join(project, 'package.json'), JSON.stringify({ private: true, dependencies: Object.fromEntries(wanted) }));
+  const [, command] = readFileSync('sdk/react/README.md', 'utf8').match(/```bash\n(.*?)\n```/s);
+  await run('bash', '-euc', `cd example && ${command}`);
   const text = example('sdk/react/README.md', 'tsx', { server: server.api, code: await codeFor(server, 'react') });
   writeFileSync(join(project, 'page.tsx'), text);
   const strict = ['--strict', '--noEmit', '--jsx', 'react-jsx', '--target', 'es2022', '--module', 'esnext', '--moduleResolution', 'bundler'];

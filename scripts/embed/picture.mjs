@@ -41,6 +41,8 @@ export async function shoot(server, site) {
     await ada.goto(`${site.origin}/lesson`);
     const frame = await frameOf(ada, server.api);
     await until(() => frame.evaluate(() => document.querySelector('#preview').videoWidth > 0 && document.querySelector('#speaker-list').value), 'there is no picture before the call');
+    // The name of a fake camera is the path of its file.
+    await frame.evaluate(() => { document.querySelector('#camera-list').selectedOptions[0].textContent = 'Built-in camera'; });
     await ada.waitForTimeout(500);
     await ada.screenshot({ path: join(FOLDER, 'lobby.png') });
     await enter(frame, 'Ada Lovelace');

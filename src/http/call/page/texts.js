@@ -5,6 +5,8 @@ export const LANGUAGES = { en: 'English', fr: 'Français', sw: 'Kiswahili' };
 
 const listeners = [];
 let texts = {};
+// How many changes of the language have begun.
+let changes = 0;
 
 // The first of the wanted languages that there is, such as `fr` for `fr-CA`.
 function best(wanted) {
@@ -15,8 +17,13 @@ function best(wanted) {
 // Changes the language of the whole page to the first of `wanted` that there is.
 export async function speak(wanted) {
   const language = best(wanted);
+  changes += 1;
+  const change = changes;
   const response = await fetch(`/call/${language}.json`);
-  texts = await response.json();
+  const found = await response.json();
+  // Texts that arrive late do not replace those of a newer change.
+  if (change !== changes) return;
+  texts = found;
   document.documentElement.lang = language;
   fill(document);
   for (const listener of listeners) listener(language);
