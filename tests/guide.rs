@@ -1,5 +1,5 @@
 //! The guide is right: what needs no browser runs here, and its receivers are given real, altered and old deliveries.
-//! `scripts/check-guide` runs all of it.
+//! `scripts/check-guide` runs all of it. The commands of `docs/recordings.md` run here, too.
 //!
 //! Blocks of commands that are run here have a comment before them, `<!-- run: setup -->`; a receiver's first line names its file. What
 //! is not installed is skipped with a message.
@@ -23,20 +23,18 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use support::{Received, Receiver, Request, WAIT_LIMIT};
 
-fn guide() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/guide.md")).unwrap()
-}
+const GUIDE: &str = "guide.md";
 
-/// The code block that begins with `opening`, which is part of its text or above it, without the lines of the fence.
-fn block(opening: &str, start: &str) -> String {
-    let text = guide();
-    let (_, rest) = text.split_once(opening).unwrap_or_else(|| panic!("the guide has no {opening:?}"));
+/// The code block of a page that begins with `opening`, which is part of its text or above it, without the lines of the fence.
+fn block(page: &str, opening: &str, start: &str) -> String {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(page)).unwrap();
+    let (_, rest) = text.split_once(opening).unwrap_or_else(|| panic!("{page} has no {opening:?}"));
     format!("{start}{}\n", rest.split_once("\n```").unwrap().0)
 }
 
-/// The commands behind `<!-- run: name -->`.
-fn commands(name: &str) -> String {
-    block(&format!("<!-- run: {name} -->\n```bash\n"), "")
+/// The commands of a page behind `<!-- run: name -->`.
+fn commands(page: &str, name: &str) -> String {
+    block(page, &format!("<!-- run: {name} -->\n```bash\n"), "")
 }
 
 /// `conclave dev` on free ports with a home of its own, killed when dropped.
@@ -73,7 +71,7 @@ impl Dev {
 
     /// Runs blocks one after another, as a reader would type them, and returns the JSON documents that they print.
     fn run(&self, names: &[&str]) -> Vec<Value> {
-        let all: String = names.iter().map(|name| commands(name)).collect();
+        let all: String = names.iter().map(|name| commands(GUIDE, name)).collect();
         let mut bash = Command::new("bash");
         let output = bash.args(["-euo", "pipefail", "-c", &all]).env("HOME", self.home.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -84,13 +82,40 @@ impl Dev {
         Request::new("POST", format!("{}{path}", self.api)).bearer(&self.key).json(body).send().expect(201)
     }
 
+    fn join(&self, room: &str) {
+        self.post("/v1/rooms", json!({"name": room}));
+        let token = self.post("/v1/tokens", json!({"room": room, "identity": "ann"}))["token"].clone();
+        Request::new("POST", format!("{}/sandbox/join", self.admin)).json(json!({"token": token})).send().expect(201);
+    }
+
+    /// A recording that has ended, with a file of that content.
+    fn recorded(&self, content: &str) -> Value {
+        self.join("talk");
+        let started = self.post("/v1/rooms/talk/recordings", json!({"type": "room_composite"}));
+        let path = format!("{}/v1/recordings/{}", self.api, started["egress_id"].as_str().unwrap());
+        Request::new("POST", format!("{path}/stop")).bearer(&self.key).send().expect(200);
+        let deadline = Instant::now() + WAIT_LIMIT;
+        let recording = loop {
+            let recording = Request::new("GET", path.clone()).bearer(&self.key).send().expect(200);
+            if recording["status"] == "complete" {
+                break recording;
+            }
+            assert!(Instant::now() < deadline, "{recording}");
+            thread::sleep(Duration::from_millis(20));
+        };
+        let text = |name: &str| recording[name].as_str().unwrap();
+        let data = self.home.path().join("first-hour/conclave-data");
+        let file = data.join("recordings").join(text("project_id")).join(text("filepath"));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+        recording
+    }
+
     /// A delivery, and the secret it is signed with.
     fn delivery(&self) -> (Received, String) {
         let receiver = Receiver::start();
         let endpoint = self.post("/v1/webhook-endpoints", json!({"url": receiver.url}));
-        self.post("/v1/rooms", json!({"name": "hooks"}));
-        let token = self.post("/v1/tokens", json!({"room": "hooks", "identity": "ann"}))["token"].clone();
-        Request::new("POST", format!("{}/sandbox/join", self.admin)).json(json!({"token": token})).send().expect(201);
+        self.join("hooks");
         (receiver.next(), endpoint["secret"].as_str().unwrap().to_owned())
     }
 }
@@ -121,6 +146,32 @@ fn the_guide_opens_a_room_and_tests_an_integration_without_a_browser() {
     assert_eq!(room["status"], "ended");
 }
 
+#[test]
+fn the_file_of_a_recording_is_got_as_the_page_about_recordings_says() {
+    if !exists("curl") || !exists("bash") {
+        println!("skipped: curl or bash is not on this machine");
+        return;
+    }
+    let dev = Dev::start();
+    let recording = dev.recorded("a file");
+    let text = |name: &str| recording[name].as_str().unwrap();
+    let programs = Path::new(env!("CARGO_BIN_EXE_conclave")).parent().unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-euo", "pipefail", "-c", &commands("recordings.md", "file")])
+        .current_dir(dev.home.path().join("first-hour"))
+        .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+        .envs([("API", &*dev.api), ("KEY", &*dev.key), ("EGRESS_ID", text("egress_id"))]);
+    let output = bash.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = dev.home.path().join("first-hour").join(text("filepath").rsplit('/').next().unwrap());
+    assert_eq!(fs::read_to_string(file).unwrap(), "a file");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let link = printed.lines().find(|line| line.contains("/files/recordings/")).expect("a link");
+    let (_, path) = link.split_once("/files/").unwrap();
+    let got = Request::new("GET", format!("{}/files/{path}", dev.api)).send();
+    assert_eq!((got.status, &*got.text()), (200, "a file"));
+}
+
 /// Whether a program can be run here.
 fn exists(program: &str) -> bool {
     let version = if program == "go" { "version" } else { "--version" };
@@ -142,7 +193,7 @@ struct Program {
 impl Program {
     fn start((program, file, comment): (&'static str, &'static str, &str), folder: &Path, secret: &str) -> Self {
         let first = format!("{comment}{file}\n");
-        fs::write(folder.join(file), block(&format!("\n{first}"), &first)).unwrap();
+        fs::write(folder.join(file), block(GUIDE, &format!("\n{first}"), &first)).unwrap();
         let mut command = if program == "go" {
             build(file, folder)
         } else {
