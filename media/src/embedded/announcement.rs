@@ -115,9 +115,13 @@ pub(super) fn describe_section(info: &mut TrackInfo, section: MediaSection) {
         section.codec.mime_type().clone_into(&mut codec.mime_type);
     }
     // A client that could not send the codec that it named may send this one instead.
-    let mut is_first = true;
-    let mime_type = section.codec.mime_type();
-    info.codecs.retain(|codec| std::mem::take(&mut is_first) || codec.mime_type != mime_type);
+    remove_backup(info, section.codec);
+}
+
+/// Takes a codec from the backup codecs of a track.
+pub(super) fn remove_backup(info: &mut TrackInfo, codec: Codec) {
+    let (mut is_first, mime_type) = (true, codec.mime_type());
+    info.codecs.retain(|known| std::mem::take(&mut is_first) || known.mime_type != mime_type);
 }
 
 /// Returns what clients see of a backup codec that is not sent.

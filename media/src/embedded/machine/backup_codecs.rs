@@ -87,7 +87,6 @@ impl MediaTrack {
     /// Takes a codec from those in which the track can be sent.
     fn forget_backup(&mut self, codec: Codec) {
         self.backups.retain(|backup| *backup != codec);
-        let (mut is_first, mime_type) = (true, codec.mime_type());
-        self.info.codecs.retain(|known| std::mem::take(&mut is_first) || known.mime_type != mime_type);
+        announcement::remove_backup(&mut self.info, codec);
     }
 }
