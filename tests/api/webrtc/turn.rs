@@ -194,6 +194,8 @@ fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
     let refresh = alice.requests.refresh(600);
     assert_eq!(alice.code(&refresh), 401, "they have expired");
     drop(alice);
+    // The quota is that of all the clients of one participant.
+    eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
     let mut clients: Vec<_> = (0..25).map(|_| client(&app, by_tcp(api(&app)))).collect();
     let codes: Vec<_> = clients.iter_mut().map(|client| code(&client.allocate())).collect();
     assert!(codes[..24].iter().all(|code| *code == 0) && codes[24] == 486, "{codes:?}");
