@@ -108,7 +108,7 @@ pub enum PeerCommand {
     UnpublishBackup {
         /// The sid of the track.
         track: TrackSid,
-        /// The codec.
+        /// One of its backup codecs.
         codec: Codec,
     },
     /// Stops or resumes the forwarding of a track. A track is muted while its publisher or a moderator mutes it.

@@ -114,7 +114,7 @@ pub enum PeerEvent {
     BackupEnded {
         /// The sid of the track.
         track: TrackSid,
-        /// The codec.
+        /// The backup codec that is not sent any more.
         codec: Codec,
     },
     /// A track of this participant was ended by the client's offer: its section sends no more, that of its first codec if it has several.

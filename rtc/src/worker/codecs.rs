@@ -15,7 +15,8 @@ use crate::forward::{CodecChoice, OfferedCodec, RateMeter, Rewriter, choose_code
 use crate::track::{Codec, TrackMedium};
 use crate::transport::{PeerKey, TrackKey, Transport};
 
-/// How long a receiver waits for a backup codec before its client is told that it cannot decode the track. The codec may come later.
+/// How long a receiver waits for a backup codec before its subscription is reported as one that cannot be served. The codec may come
+/// later.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PublishedTrack {
@@ -103,22 +104,22 @@ impl Worker {
         };
         let is_known = |awaiting: &&AwaitedCodec| awaiting.peer == key && awaiting.codec == codec;
         let known = self.tracks.get(track_key).and_then(|track| track.awaiting.iter().find(is_known));
-        let told_at = known.map_or(Some(self.now + BACKUP_TIMEOUT), |known| known.told_at);
+        let reported_at = known.map_or(Some(self.now + BACKUP_TIMEOUT), |known| known.reported_at);
         let subscription = take_subscription(&mut self.tracks, section, key);
         if let Some(track) = self.tracks.get_mut(track_key) {
-            track.awaiting.push(AwaitedCodec { peer: key, codec, subscription, told_at });
+            track.awaiting.push(AwaitedCodec { peer: key, codec, subscription, reported_at });
         }
         self.note_subscribed(track_key);
         self.report_quality_use(track_key);
     }
 
-    /// Tells those who have waited too long for a codec of a track that they cannot decode it.
+    /// Reports the subscriptions of a track that have waited too long for a codec.
     pub(super) fn report_missing_codecs(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.get_mut(key).filter(|track| !track.awaiting.is_empty()) else { return };
         let (sid, now) = (track.sid.clone(), self.now);
-        let is_due = |awaiting: &mut AwaitedCodec| awaiting.told_at.take_if(|at| now >= *at).map(|_| awaiting.peer);
-        let told: Vec<_> = track.awaiting.iter_mut().filter_map(is_due).collect();
-        for peer in told {
+        let is_due = |awaiting: &mut AwaitedCodec| awaiting.reported_at.take_if(|at| now >= *at).map(|_| awaiting.peer);
+        let late: Vec<_> = track.awaiting.iter_mut().filter_map(is_due).collect();
+        for peer in late {
             self.emit(peer, PeerEvent::CodecUnsupported(sid.clone()));
         }
     }

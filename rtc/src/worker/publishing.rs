@@ -199,11 +199,15 @@ impl Worker {
 
     /// Ends a track because the client does, and says so.
     fn end_own_track(&mut self, key: PeerKey, track: TrackKey) {
-        let Some((sid, codec)) = self.tracks.get(track).map(|track| (track.sid.clone(), track.codec)) else { return };
-        let is_backup = self.tracks.get(track).is_some_and(|track| track.info.is_backup);
+        let Some(PublishedTrack { sid, codec, info, .. }) = self.tracks.get(track) else { return };
+        let sid = sid.clone();
+        let ended = if info.is_backup {
+            PeerEvent::BackupEnded { track: sid, codec: *codec }
+        } else {
+            PeerEvent::TrackEnded(sid)
+        };
         self.end_track(track);
-        let ended = PeerEvent::BackupEnded { track: sid.clone(), codec };
-        self.emit(key, if is_backup { ended } else { PeerEvent::TrackEnded(sid) });
+        self.emit(key, ended);
     }
 
     /// Stops a track because the control side says so.
@@ -226,7 +230,8 @@ impl Worker {
         self.peers.get(key)?.published.iter().copied().find(|key| self.tracks.get(*key).is_some_and(is_of))
     }
 
-    /// Orders tracks so that the end of one ends it in its backup codecs as well, and nobody is given one of these meanwhile.
+    /// Puts tracks in their first codec in front. So the end of a track ends its backup codecs as well, before a receiver gets one of
+    /// them instead.
     fn first_codecs_first(&self, tracks: &mut [TrackKey]) {
         tracks.sort_by_key(|key| self.tracks.get(*key).is_some_and(|track| track.info.is_backup));
     }
@@ -253,7 +258,7 @@ impl Worker {
         }
     }
 
-    /// Forgets a track in one codec, which nobody receives any more.
+    /// Removes a track in one codec that has no receivers any more.
     pub(super) fn remove_streams(&mut self, key: TrackKey) {
         let Some(track) = self.tracks.remove(key) else { return };
         if let Some(transport) = self.transports.get_mut(track.transport) {

@@ -80,7 +80,7 @@ pub struct PublishedLayer {
 /// A backup codec of a track.
 #[derive(Debug, Clone, Copy)]
 pub struct BackupCodec {
-    /// The codec.
+    /// A codec that the publisher has named with the track.
     pub codec: Codec,
     /// The track in this codec; `None` while the publisher does not send it.
     pub streams: Option<TrackKey>,
@@ -92,12 +92,12 @@ pub struct BackupCodec {
 pub struct AwaitedCodec {
     /// The participant that has subscribed.
     pub peer: PeerKey,
-    /// The codec.
+    /// The backup codec that it can decode.
     pub codec: Codec,
     /// How the track was sent to it in another codec, if it was.
     pub subscription: Option<Subscription>,
-    /// When its client is told that it cannot decode the track; `None` once that has happened.
-    pub told_at: Option<Instant>,
+    /// When the subscription is reported as one that cannot be served; `None` once that has happened.
+    pub reported_at: Option<Instant>,
 }
 
 /// A recorder of a track.

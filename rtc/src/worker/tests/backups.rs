@@ -47,6 +47,14 @@ impl Call {
         call
     }
 
+    /// A call in which the camera is sent in both codecs.
+    fn sending_both(mode: ConnectionMode) -> (Self, Publication) {
+        let mut call = Self::new(mode);
+        let mut backup = call.publish_backup();
+        call.send(&mut backup);
+        (call, backup)
+    }
+
     /// Publishes the camera in VP8.
     fn publish_backup(&mut self) -> Publication {
         let mut track = new_track("TR_camera", "cid-backup", MediaKind::Video);
@@ -84,7 +92,7 @@ impl Call {
         self.world.command(command.for_peer("PA_alice".parse().unwrap()));
     }
 
-    /// What the publisher was last told of the use of its codecs.
+    /// The use of its codecs that the publisher has learned of last.
     fn told(&self) -> Option<Vec<CodecUse>> {
         self.world.clients[self.alice].events.iter().rev().find_map(|event| match event {
             PeerEvent::SubscribedQuality { codecs, .. } => Some(codecs.clone()),
@@ -151,9 +159,7 @@ fn a_receiver_without_the_first_codec_makes_the_publisher_send_the_backup_and_ge
 
 #[test]
 fn a_codec_that_nobody_uses_is_disabled_and_used_again_at_once() {
-    let mut call = Call::new(ConnectionMode::Single);
-    let mut backup = call.publish_backup();
-    call.send(&mut backup);
+    let (mut call, _) = Call::sending_both(ConnectionMode::Single);
     call.world.unsubscribe(call.carol, &call.camera);
     call.world.run(UNUSED);
     assert_eq!(call.told(), Some(vec![all(Codec::Vp9), none(Codec::Vp8)]));
@@ -168,9 +174,7 @@ fn a_codec_that_nobody_uses_is_disabled_and_used_again_at_once() {
 #[test]
 fn a_backup_that_goes_away_is_asked_for_again_and_its_stream_goes_on() {
     for mode in MODES {
-        let mut call = Call::new(mode);
-        let mut backup = call.publish_backup();
-        call.send(&mut backup);
+        let (mut call, backup) = Call::sending_both(mode);
         let before = call.last_number(call.carol);
         assert_eq!(call.codecs(call.carol), [Codec::Vp8], "{mode:?}");
         call.world.clients[call.alice].events.clear();
@@ -235,9 +239,7 @@ fn a_mute_and_the_end_of_a_track_are_those_of_all_its_codecs() {
 
 #[test]
 fn the_offer_that_ends_the_first_codec_ends_the_track() {
-    let mut call = Call::new(ConnectionMode::Single);
-    let mut backup = call.publish_backup();
-    call.send(&mut backup);
+    let (mut call, _) = Call::sending_both(ConnectionMode::Single);
     let camera = call.camera.clone();
     call.world.stop_publishing(&camera);
     let events = &call.world.clients[call.alice].events;
@@ -249,9 +251,7 @@ fn the_offer_that_ends_the_first_codec_ends_the_track() {
 #[test]
 fn a_backup_that_may_not_be_used_any_more_leaves_its_receivers_without_the_track() {
     for mode in MODES {
-        let mut call = Call::new(mode);
-        let mut backup = call.publish_backup();
-        call.send(&mut backup);
+        let (mut call, mut backup) = Call::sending_both(mode);
         let received = (call.codecs(call.bob), call.codecs(call.carol));
         assert_eq!(received, (vec![Codec::Vp9], vec![Codec::Vp8]), "{mode:?}");
         call.command(PeerCommand::UnpublishBackup { track: "TR_camera".parse().unwrap(), codec: Codec::Vp8 });
@@ -285,9 +285,7 @@ fn a_recorder_gets_the_first_codec_and_a_publisher_that_resumes_hears_again_what
 #[test]
 fn a_backup_whose_publisher_leaves_is_gone() {
     for mode in MODES {
-        let mut call = Call::new(mode);
-        let mut backup = call.publish_backup();
-        call.send(&mut backup);
+        let (mut call, _) = Call::sending_both(mode);
         call.world.leave(call.alice);
         call.world.run(Duration::from_secs(1));
         assert!(call.world.snapshot(&["PA_bob", "PA_carol"]).iter().all(|peer| peer.subscribed.is_empty()));
