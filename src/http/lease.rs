@@ -100,7 +100,7 @@ impl LeaseView {
 
     /// Returns the urls of the servers that can take over, once there is one, or none after the limit.
     pub async fn successors(&self, limit: Duration) -> Vec<String> {
-        let cluster = self.lease.read_cluster(|cluster| cluster.successors().next().is_some(), limit).await;
+        let cluster = self.lease.read_cluster(ClusterState::has_successor, limit).await;
         cluster.iter().flat_map(ClusterState::successors).map(|node| node.info.url.clone()).collect()
     }
 

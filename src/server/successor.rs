@@ -38,7 +38,7 @@ impl Successor {
     /// are refused if no other node can take over.
     pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
         if !has_other(lease) {
-            lease.read_cluster(can_hand_over, SEARCH).await;
+            lease.read_cluster(ClusterState::has_successor, SEARCH).await;
         }
         let of_clients = if has_other(lease) { NotTaken::PassedOn } else { NotTaken::Refused(NotActive::Stopping) };
         self.passing.nodes.stop_serving_this();
@@ -65,9 +65,5 @@ impl Successor {
 
 /// Whether another node could take over, as far as is known.
 fn has_other(lease: &Lease) -> bool {
-    lease.cluster().as_ref().is_some_and(can_hand_over)
-}
-
-fn can_hand_over(cluster: &ClusterState) -> bool {
-    cluster.successors().next().is_some()
+    lease.cluster().as_ref().is_some_and(ClusterState::has_successor)
 }

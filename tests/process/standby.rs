@@ -54,7 +54,7 @@ pub fn until_role_at(admin: &str, role: &str) {
     });
 }
 
-/// Waits until so many servers have told the database of themselves.
+/// Waits until so many servers are in the table of those that run.
 pub fn until_reported(database: &Database<'_>, servers: usize) {
     eventually(|| database.run("SELECT count(*) FROM nodes").trim() == servers.to_string());
 }

@@ -63,7 +63,7 @@ pub struct Lease {
     read: Duration,
 }
 
-/// What the thread is told to do.
+/// An instruction for the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// Read which servers run, before that is due.
@@ -295,7 +295,7 @@ impl Driver {
         }
     }
 
-    /// Waits for so long, or until it is told to do something.
+    /// Waits for so long, or until an instruction arrives.
     fn wait(&mut self, time: Duration) {
         match self.ordered.recv_timeout(time) {
             Ok(order) => self.obey(order),

@@ -137,6 +137,12 @@ impl ClusterState {
         self.nodes.iter().filter(|node| node.role == Role::Standby)
     }
 
+    /// Whether a server waits that can take over.
+    #[must_use]
+    pub fn has_successor(&self) -> bool {
+        self.successors().next().is_some()
+    }
+
     /// Returns the servers that wait.
     pub fn standbys(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.role != Role::Active)

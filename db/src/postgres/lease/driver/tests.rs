@@ -232,13 +232,13 @@ fn servers_are_read_when_they_are_asked_for_and_one_that_starts_meanwhile_is_wai
         until_seen(&first, |state| state.active().is_some()).await;
         let alone = first.read_cluster(|_| true, WAIT_LIMIT).await.unwrap();
         assert_eq!(alone.successors().count(), 0);
-        let nobody = first.read_cluster(|state| state.successors().next().is_some(), Duration::from_millis(1)).await;
+        let nobody = first.read_cluster(ClusterState::has_successor, Duration::from_millis(1)).await;
         assert_eq!(nobody.unwrap().nodes.len(), 1);
         let starting = async {
             tokio::task::yield_now().await;
             [start(&database.url(), "n"), start(&database.url(), "m")]
         };
-        let found = first.read_cluster(|state| state.successors().next().is_some(), WAIT_LIMIT);
+        let found = first.read_cluster(ClusterState::has_successor, WAIT_LIMIT);
         let (found, [_of_other_keys, second]) = tokio::join!(found, starting);
         assert_eq!(found.unwrap().successors().count(), 1, "one with other keys does not count");
         first.hand_over().await;
