@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::BenchError;
 use crate::connection::{Connection, request};
@@ -94,12 +94,7 @@ pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchEr
 }
 
 async fn prepare(conclave: &Path, data: &Path) -> Result<(), BenchError> {
-    let server = Process::conclave(conclave, data)?;
-    let mut connection = Connection::open(&server.api()).await?;
-    let room = json!({"name": "bench", "empty_timeout_seconds": 36_000});
-    connection.json(&server.key(), "POST /v1/rooms", &room).await?;
-    server.stop()?;
-    let filler = Filler::open(data)?;
+    let filler = Filler::create(conclave, data).await?;
     filler.open_rooms(OPEN_ROOMS)?;
     filler.past_rooms()?;
     filler.sessions(0, SESSIONS)?;

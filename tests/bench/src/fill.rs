@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
+use serde_json::json;
 
 use crate::BenchError;
+use crate::connection::Connection;
+use crate::process::Process;
 
 /// The numbers above `?1` up to `?2`, as `n`.
 const NUMBERS: &str =
@@ -41,14 +44,24 @@ const DELIVERIES: &str =
 
 /// The database of a server that does not run.
 pub struct Filler {
-    connection: Connection,
+    connection: rusqlite::Connection,
     project: String,
 }
 
 impl Filler {
+    /// Lets a server create its database, with an open room, and stops it.
+    pub async fn create(conclave: &Path, data: &Path) -> Result<Self, BenchError> {
+        let server = Process::conclave(conclave, data)?;
+        let mut connection = Connection::open(&server.api()).await?;
+        let room = json!({"name": "bench", "empty_timeout_seconds": 36_000});
+        connection.json(&server.key(), "POST /v1/rooms", &room).await?;
+        server.stop()?;
+        Self::open(data)
+    }
+
     /// Opens the database in a data directory.
     pub fn open(data: &Path) -> Result<Self, BenchError> {
-        let connection = Connection::open(data.join("conclave.db"))?;
+        let connection = rusqlite::Connection::open(data.join("conclave.db"))?;
         connection
             .execute_batch("PRAGMA synchronous = OFF; PRAGMA cache_size = -500000; PRAGMA temp_store = MEMORY")?;
         let project = connection.query_row("SELECT id FROM projects", [], |row| row.get(0))?;

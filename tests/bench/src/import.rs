@@ -4,13 +4,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use serde_json::json;
-
 use crate::BenchError;
-use crate::connection::Connection;
 use crate::figure::{Figure, Unit};
 use crate::fill::Filler;
-use crate::process::Process;
 
 /// The numbers of sessions, and of deliveries.
 const ROWS: u32 = 1_000_000;
@@ -18,11 +14,7 @@ const ROWS: u32 = 1_000_000;
 /// Imports into the empty database at a url, and returns how long that takes.
 pub async fn measure(conclave: &Path, scratch: &Path, url: &str) -> Result<Figure, BenchError> {
     let data = scratch.join("source");
-    let server = Process::conclave(conclave, &data)?;
-    let mut connection = Connection::open(&server.api()).await?;
-    connection.json(&server.key(), "POST /v1/rooms", &json!({"name": "bench"})).await?;
-    server.stop()?;
-    let filler = Filler::open(&data)?;
+    let filler = Filler::create(conclave, &data).await?;
     filler.past_rooms()?;
     filler.sessions(0, ROWS)?;
     filler.deliveries(0, ROWS)?;

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use serde_json::json;
-
 use crate::BenchError;
-use crate::connection::{Connection, request};
+use crate::connection::request;
 use crate::figure::{Curve, Figure, Section, Unit};
 use crate::fill::Filler;
 use crate::load::{self, Sample};
@@ -42,11 +40,7 @@ const DRAWN: [&str; 4] = ["sessions", "sessions of an identity", "deliveries", "
 /// Measures at each size, on one data directory that is filled between.
 pub async fn measure(conclave: &Path, scratch: &Path) -> Result<Section, BenchError> {
     let data = scratch.join("data");
-    let server = Process::conclave(conclave, &data)?;
-    let mut connection = Connection::open(&server.api()).await?;
-    connection.json(&server.key(), "POST /v1/rooms", &json!({"name": "bench"})).await?;
-    server.stop()?;
-    Filler::open(&data)?.past_rooms()?;
+    Filler::create(conclave, &data).await?.past_rooms()?;
 
     let mut lines: Vec<(&str, Vec<(f64, f64)>)> = DRAWN.map(|name| (name, Vec::new())).into();
     let (mut figures, mut deep, mut filled) = (Vec::new(), Vec::new(), 0);
