@@ -72,10 +72,8 @@ impl Dev {
     /// Runs blocks one after another, as a reader would type them, and returns the JSON documents that they print.
     fn run(&self, names: &[&str]) -> Vec<Value> {
         let all: String = names.iter().map(|name| commands(GUIDE, name)).collect();
-        let mut bash = Command::new("bash");
-        let output = bash.args(["-euo", "pipefail", "-c", &all]).env("HOME", self.home.path()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::Deserializer::from_slice(&output.stdout).into_iter().collect::<Result<_, _>>().unwrap()
+        let printed = bash(&all, |bash| bash.env("HOME", self.home.path()));
+        serde_json::Deserializer::from_str(&printed).into_iter().collect::<Result<_, _>>().unwrap()
     }
 
     fn post(&self, path: &str, body: Value) -> Value {
@@ -101,6 +99,7 @@ impl Dev {
                 break recording;
             }
             assert!(Instant::now() < deadline, "{recording}");
+            // Slowly enough for the limit of a project's requests.
             thread::sleep(Duration::from_millis(20));
         };
         let text = |name: &str| recording[name].as_str().unwrap();
@@ -129,8 +128,7 @@ impl Drop for Dev {
 
 #[test]
 fn the_guide_opens_a_room_and_tests_an_integration_without_a_browser() {
-    if !exists("curl") || !exists("bash") {
-        println!("skipped: curl or bash is not on this machine");
+    if !has_curl_and_bash() {
         return;
     }
     let dev = Dev::start();
@@ -148,30 +146,42 @@ fn the_guide_opens_a_room_and_tests_an_integration_without_a_browser() {
 
 #[test]
 fn the_file_of_a_recording_is_got_as_the_page_about_recordings_says() {
-    if !exists("curl") || !exists("bash") {
-        println!("skipped: curl or bash is not on this machine");
+    if !has_curl_and_bash() {
         return;
     }
     let dev = Dev::start();
     let recording = dev.recorded("a file");
     let text = |name: &str| recording[name].as_str().unwrap();
     let programs = Path::new(env!("CARGO_BIN_EXE_conclave")).parent().unwrap();
-    let mut bash = Command::new("bash");
-    bash.args(["-euo", "pipefail", "-c", &commands("recordings.md", "file")])
-        .current_dir(dev.home.path().join("first-hour"))
-        // Settings of whoever runs the tests are none of the reader's.
-        .env_clear()
-        .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
-        .envs([("API", &*dev.api), ("KEY", &*dev.key), ("EGRESS_ID", text("egress_id"))]);
-    let output = bash.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = bash(&commands("recordings.md", "file"), |bash| {
+        bash.current_dir(dev.home.path().join("first-hour"))
+            // Without the settings that the tests may be run with.
+            .env_clear()
+            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
+            .envs([("API", &*dev.api), ("KEY", &*dev.key), ("EGRESS_ID", text("egress_id"))])
+    });
     let file = dev.home.path().join("first-hour").join(text("filepath").rsplit('/').next().unwrap());
     assert_eq!(fs::read_to_string(file).unwrap(), "a file");
-    let printed = String::from_utf8(output.stdout).unwrap();
     let link = printed.lines().find(|line| line.contains("/files/recordings/")).expect("a link");
     let (_, path) = link.split_once("/files/").unwrap();
     let got = Request::new("GET", format!("{}/files/{path}", dev.api)).send();
     assert_eq!((got.status, &*got.text()), (200, "a file"));
+}
+
+/// Runs commands in a shell that `prepare` has set up, until one fails. Returns what they print.
+fn bash(commands: &str, prepare: impl FnOnce(&mut Command) -> &mut Command) -> String {
+    let output = prepare(Command::new("bash").args(["-euo", "pipefail", "-c", commands])).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Whether the commands of pages can be run here. Says so if not.
+fn has_curl_and_bash() -> bool {
+    let has_both = exists("curl") && exists("bash");
+    if !has_both {
+        println!("skipped: curl or bash is not on this machine");
+    }
+    has_both
 }
 
 /// Whether a program can be run here.
