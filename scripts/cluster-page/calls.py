@@ -121,15 +121,17 @@ def check_in(folder, binary):
 
 
 def check(binary):
-    status = 1
+    status = 0
     try:
         with tempfile.TemporaryDirectory(prefix="conclave-calls-") as folder:
             Path(folder).chmod(0o755)
             check_in(Path(folder), binary)
-        status = 0
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else print(end.code, flush=True) or 1
+        status = end.code
     except (AssertionError, ClientError) as failure:
-        print(f"check-cluster: {failure}", flush=True)
+        status = f"check-cluster: {failure}"
+    if isinstance(status, str):
+        print(status, flush=True)
+        status = 1
     # The threads of the SDK do not end by themselves.
     os._exit(status)
