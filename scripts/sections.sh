@@ -32,7 +32,7 @@ run() {
     shift
     header "$name"
     NAMES+=("$name")
-    "$@" </dev/null || status=$?
+    "$@" </dev/null 2>&1 | tee "$(log_of "$name")" || status=${PIPESTATUS[0]}
     record "$name" "$status" $((SECONDS - begun))
 }
 
@@ -77,9 +77,14 @@ finish() {
     done
 }
 
-# end: prints all sections, and ends the check.
+# end: prints how the output of each failed section ended, then all sections, and ends the check. Who has only the end of a long output
+# sees what failed.
 end() {
     local name
+    for name in "${FAILED[@]}"; do
+        header "$name has failed; its output ended with"
+        tail -n 40 "$(log_of "$name")"
+    done
     header "${#NAMES[@]} sections, ${#FAILED[@]} failed"
     for name in "${NAMES[@]}"; do printf '%6s s  %-12s  %s\n' "${TOOK[$name]:-0}" "${RESULT[$name]:-not ended}" "$name"; done
     ((${#FAILED[@]} == 0)) || exit 1
