@@ -55,7 +55,7 @@ pub use event::{
     CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers,
     RoomEvent, SentMessage, Speaker,
 };
-pub use forward::{DependencyDescriptor, FrameLayer, Vp9Descriptor};
+pub use forward::{DependencyDescriptor, FrameLayer, SpatialLayers, Vp9Descriptor};
 pub use handle::RoomHandle;
 pub use recorder::{PacketSink, RecordedPacket, SenderReport};
 pub use sdp::{DescriptionTooLarge, OfferedSection, check_description, read_sections, without_sent_codecs};

@@ -21,6 +21,7 @@ pub struct DependencyDescriptor(pub Arc<[u8]>);
 #[derive(Debug, Default)]
 pub struct DependencyReader {
     structure: Option<Box<Structure>>,
+    has_independent_layers: bool,
 }
 
 /// What a descriptor says that is needed to forward its packet.
@@ -33,6 +34,11 @@ pub struct Dependencies {
 }
 
 impl DependencyReader {
+    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only, as far as is known.
+    pub fn has_independent_layers(&self) -> bool {
+        self.has_independent_layers
+    }
+
     /// Reads a descriptor; `None` if it is malformed, or if no structure has come that it refers to.
     pub fn read(&mut self, descriptor: &[u8]) -> Option<Dependencies> {
         let mut bits = Bits::new(descriptor);
@@ -46,7 +52,9 @@ impl DependencyReader {
             bits.skip(2)?;
         }
         if has_structure {
-            self.structure = Some(Box::new(Structure::read(&mut bits)?));
+            let structure = Box::new(Structure::read(&mut bits)?);
+            self.has_independent_layers = structure.has_independent_layers();
+            self.structure = Some(structure);
         }
         let structure = self.structure.as_ref()?;
         if has_active {
@@ -54,12 +62,13 @@ impl DependencyReader {
         }
         let template = structure.template(template)?;
         let own = if has_indications { Some(structure.read_indications(&mut bits)?) } else { None };
-        let best = structure.best_target(template)?;
-        let indication = own.as_ref().unwrap_or(&template.indications).get(best)?;
-        let switches_up = *indication == Indication::Switch;
         let (spatial, temporal) = (template.spatial, template.temporal);
+        let best = structure.best_target(spatial)?;
+        let indications = own.as_ref().unwrap_or(&template.indications);
+        let switches_up = *indications.get(best)? == Indication::Switch;
+        let needed_by = structure.needed_by(spatial, indications);
         Some(Dependencies {
-            layer: FrameLayer { spatial, temporal, switches_up, syncs: false, starts_frame, ends_frame },
+            layer: FrameLayer { spatial, temporal, needed_by, switches_up, syncs: false, starts_frame, ends_frame },
             has_structure,
         })
     }
@@ -76,7 +85,22 @@ pub mod tests {
     /// The descriptor of a packet of a stream with these layers, of which the frame has the one with an index; with the structure or
     /// without. `place` says whether the packet is the first one and the last one of its frame.
     pub fn descriptor_of(layers: &[(u8, u8)], index: usize, place: [bool; 2], has_structure: bool) -> Vec<u8> {
-        let mut bytes = descriptor(&Written::of_layers(layers, 5), index, has_structure, None);
+        placed_descriptor(&Written::of_layers(layers, 5), index, place, has_structure)
+    }
+
+    /// The same of a stream whose layers refer to others in key pictures only, which have the first template of each.
+    pub fn independent_descriptor_of(
+        layers: &[(u8, u8)],
+        index: usize,
+        place: [bool; 2],
+        has_structure: bool,
+    ) -> Vec<u8> {
+        let written = Written::of_layers(layers, 5).with_independent_layers();
+        placed_descriptor(&written, index, place, has_structure)
+    }
+
+    fn placed_descriptor(written: &Written, index: usize, place: [bool; 2], has_structure: bool) -> Vec<u8> {
+        let mut bytes = descriptor(written, index, has_structure, None);
         bytes[0] = (bytes[0] & 0x3f) | u8::from(place[0]) << 7 | u8::from(place[1]) << 6;
         bytes
     }
@@ -111,6 +135,25 @@ pub mod tests {
         let second = reader.read(&descriptor(&written, 1, false, None)).unwrap();
         assert_eq!((second.layer.temporal, second.has_structure), (1, false));
         assert_eq!(reader.read(&descriptor(&written, 7, false, None)), None, "no such template");
+    }
+
+    #[test]
+    fn the_receivers_who_need_a_frame_are_read() {
+        let layers = [(0, 0), (0, 0), (0, 1), (1, 0), (1, 0), (1, 1), (2, 0), (2, 0), (2, 1)];
+        for is_independent in [false, true] {
+            let written = Written::of_layers(&layers, 5);
+            let written = if is_independent { written.with_independent_layers() } else { written };
+            let mut reader = DependencyReader::default();
+            reader.read(&descriptor(&written, 0, true, None)).unwrap();
+            assert_eq!(reader.has_independent_layers(), is_independent);
+            for (template, (spatial, _)) in layers.into_iter().enumerate() {
+                let needed_by = reader.read(&descriptor(&written, template, false, None)).unwrap().layer.needed_by;
+                let has_others = !is_independent || template % 3 == 0;
+                let expected =
+                    [0, 1, 2, 9].map(|layer| layer == spatial || layer > spatial && (has_others || spatial == 2));
+                assert_eq!([0, 1, 2, 9].map(|layer| needed_by.contains(layer)), expected, "{template}");
+            }
+        }
     }
 
     proptest! {

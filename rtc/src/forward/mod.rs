@@ -28,14 +28,14 @@ mod vp9;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-pub use dependency::tests::descriptor_of;
+pub use dependency::tests::{descriptor_of, independent_descriptor_of};
 
 pub use allocation::{LayerRate, VideoDemand, allocate};
 pub use capacity::Capacity;
 pub use codec_choice::{CodecChoice, OfferedCodec, choose_codec};
 pub use dependency::{DependencyDescriptor, DependencyReader, MAX_DESCRIPTOR};
 pub use key_frame::KeyFrameRequests;
-pub use layers::{FrameLayer, LayerFilter, LayerLimit, LayeredPacket};
+pub use layers::{FrameLayer, LayerFilter, LayerLimit, LayeredPacket, SpatialLayers};
 pub use overload::{GROUPS, Overload};
 pub use packet::MediaPacket;
 pub use quality::LinkQuality;

@@ -1,6 +1,6 @@
 //! What the payload descriptor of VP8 says of the picture (RFC 7741, section 4.2).
 
-use super::layers::FrameLayer;
+use super::layers::{FrameLayer, SpatialLayers};
 use super::picture_ids::{LONG_IDS, SHORT_IDS};
 
 const EXTENDED: u8 = 0x80;
@@ -27,6 +27,7 @@ pub fn frame_layer(payload: &[u8]) -> Option<FrameLayer> {
     Some(FrameLayer {
         spatial: 0,
         temporal: layer >> 6,
+        needed_by: SpatialLayers::from(0),
         switches_up: false,
         syncs: layer & SYNC != 0,
         starts_frame: first & START_OF_PARTITION != 0 && first & PARTITION == 0,

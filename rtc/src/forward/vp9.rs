@@ -1,6 +1,6 @@
 //! The payload descriptor of VP9 (RFC 9628, section 4.2).
 
-use super::layers::FrameLayer;
+use super::layers::{FrameLayer, SpatialLayers};
 
 /// The payload descriptor of a packet of VP9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,8 @@ impl Vp9Descriptor {
             bytes.skip_structure()?;
         }
         let (starts_frame, ends_frame) = (has(START), has(END));
-        let layer = FrameLayer { spatial, temporal, switches_up, syncs: false, starts_frame, ends_frame };
+        let needed_by = SpatialLayers::from(spatial);
+        let layer = FrameLayer { spatial, temporal, needed_by, switches_up, syncs: false, starts_frame, ends_frame };
         let length = payload.len() - bytes.0.len();
         (length < payload.len()).then_some(Self { picture_id, is_predicted: has(PREDICTED), layer, length })
     }
@@ -179,6 +180,7 @@ mod tests {
             |(spatial, temporal, [switches_up, starts_frame, ends_frame])| FrameLayer {
                 spatial,
                 temporal,
+                needed_by: SpatialLayers::from(spatial),
                 switches_up,
                 syncs: false,
                 starts_frame,
@@ -217,7 +219,13 @@ mod tests {
         fn a_descriptor_is_read_as_it_was_written_and_not_without_all_its_bytes(written in written(), data in 1..4_usize) {
             let bytes = written.bytes();
             let read = Vp9Descriptor::parse(&[bytes.clone(), vec![0x55; data]].concat());
-            let none = FrameLayer { spatial: 0, temporal: 0, switches_up: false, ..written.layer };
+            let none = FrameLayer {
+                spatial: 0,
+                temporal: 0,
+                needed_by: SpatialLayers::from(0),
+                switches_up: false,
+                ..written.layer
+            };
             let expected = Vp9Descriptor {
                 picture_id: written.picture_id.map(|(id, _)| id),
                 is_predicted: written.is_predicted,

@@ -207,12 +207,12 @@ fn step_rate(track: &PublishedTrack, step: Step) -> LayerRate {
 }
 
 /// Returns what a layer takes: nothing of a muted track, else as measured, else as announced, else as usual. Of a stream with layers,
-/// those below it are sent as well.
+/// those below it are sent as well where they are needed.
 fn layer_rate(track: &PublishedTrack, layer: usize) -> LayerRate {
     if track.is_muted {
         return LayerRate { mean: 0, peak: 0 };
     }
-    let first = if track.is_layered() { 0 } else { layer };
+    let first = if track.sends_lower_layers() { 0 } else { layer };
     let rates = (first..=layer).map(|layer| own_rate(track, layer));
     rates.fold(LayerRate { mean: 0, peak: 0 }, |sum, rate| LayerRate {
         mean: sum.mean + rate.mean,

@@ -165,8 +165,12 @@ impl LayerChoice {
         }
     }
 
-    /// Returns the layer of which the receiver needs a key frame. To get less of a stream with layers, it needs none.
+    /// Returns the layer of which the receiver needs a key frame. To get less of a stream with layers, it mostly needs none.
     pub fn waits_for(&self, is_layered: bool) -> Option<usize> {
-        self.target.filter(|target| if is_layered { self.current < Some(*target) } else { self.current != self.target })
+        let lacks = |target: &usize| u8::try_from(*target).is_ok_and(|target| self.filter.lacks(target));
+        let waits = |target: &usize| {
+            if is_layered { self.current < Some(*target) || lacks(target) } else { self.current != self.target }
+        };
+        self.target.filter(waits)
     }
 }

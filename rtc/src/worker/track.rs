@@ -57,7 +57,7 @@ pub struct PublishedTrack {
     pub speech: SpeechDetector,
     /// What the publisher knows of its use.
     pub quality_use: QualityUse,
-    /// Reads the dependency descriptors of AV1.
+    /// Reads the dependency descriptors of AV1 and VP9.
     pub dependencies: DependencyReader,
 }
 
@@ -180,6 +180,11 @@ impl PublishedTrack {
     /// Returns whether the layers of the track are in one stream.
     pub fn is_layered(&self) -> bool {
         self.codec.has_layers() && self.layers.first().is_some_and(|layer| layer.rid.is_none())
+    }
+
+    /// Returns whether who gets a layer gets all below it as well, in each picture.
+    pub fn sends_lower_layers(&self) -> bool {
+        self.is_layered() && !self.dependencies.has_independent_layers()
     }
 
     /// Reads to which layer a packet of a stream with layers belongs, and returns its index. Layers become known with their first packet;

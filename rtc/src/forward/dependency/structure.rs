@@ -1,7 +1,6 @@
 //! What the frames of a stream with layers can be like: its templates.
 
-use std::cell::OnceCell;
-
+use super::super::layers::SpatialLayers;
 use crate::bits::Bits;
 
 /// The templates of a stream, to which its frames refer.
@@ -12,6 +11,8 @@ pub struct Structure {
     /// The number of decode targets: what a receiver may want of the stream.
     targets: usize,
     templates: Vec<Template>,
+    /// For each spatial layer, the decode target that has all its temporal layers.
+    best_targets: Vec<Option<usize>>,
 }
 
 /// What a frame can be like.
@@ -21,8 +22,6 @@ pub struct Template {
     pub temporal: u8,
     /// For each decode target, what the frame is for it.
     pub indications: Vec<Indication>,
-    /// Its [`Structure::best_target`], once a frame has needed it.
-    best_target: OnceCell<Option<usize>>,
 }
 
 /// What a frame is for a decode target.
@@ -50,7 +49,7 @@ impl Structure {
         let mut templates = Vec::with_capacity(layers.len());
         for (spatial, temporal) in layers {
             let indications = read_indications(bits, targets)?;
-            templates.push(Template { spatial, temporal, indications, best_target: OnceCell::new() });
+            templates.push(Template { spatial, temporal, indications });
         }
         templates.iter().try_for_each(|_| skip_references(bits))?;
         skip_chains(bits, targets, templates.len())?;
@@ -59,7 +58,9 @@ impl Structure {
             let layers = templates.last().map_or(0, |template| usize::from(template.spatial) + 1);
             bits.skip(layers * 32)?;
         }
-        Some(Self { offset, targets, templates })
+        let best = templates.last().map_or(0, |template| template.spatial);
+        let best_targets = (0..=best).map(|spatial| find_best_target(&templates, targets, spatial)).collect();
+        Some(Self { offset, targets, templates, best_targets })
     }
 
     /// Returns the number of decode targets.
@@ -78,24 +79,54 @@ impl Structure {
         read_indications(bits, self.targets)
     }
 
-    /// Returns the decode target with the spatial layer of a template and all its temporal layers: of those that have no frames above the
-    /// layer, the one with frames of most templates.
-    pub fn best_target(&self, template: &Template) -> Option<usize> {
-        *template.best_target.get_or_init(|| self.find_best_target(template.spatial))
+    /// Returns the decode target with a spatial layer and all its temporal layers.
+    pub fn best_target(&self, spatial: u8) -> Option<usize> {
+        *self.best_targets.get(usize::from(spatial))?
     }
 
-    fn find_best_target(&self, spatial: u8) -> Option<usize> {
-        let is_present = |template: &Template, target: usize| {
-            template.indications.get(target).is_some_and(|indication| *indication != Indication::NotPresent)
-        };
-        let size = |target: &usize| self.templates.iter().filter(|template| is_present(template, *target)).count();
-        let fits = |target: &usize| {
-            let mut present = self.templates.iter().filter(|template| is_present(template, *target));
-            present.all(|template| template.spatial <= spatial)
-        };
-        // The targets are in the order of what they have; the first of the same size would do as well.
-        (0..self.targets).filter(fits).max_by_key(size)
+    /// Returns the spatial layers whose receivers need a frame of a layer, by what it is for the decode targets.
+    pub fn needed_by(&self, spatial: u8, indications: &[Indication]) -> SpatialLayers {
+        let is_present = |target: usize| indications.get(target).is_some_and(|found| *found != Indication::NotPresent);
+        let mut layers = SpatialLayers::default();
+        layers.insert(spatial);
+        for (layer, target) in (0..).zip(&self.best_targets).skip(usize::from(spatial) + 1) {
+            // A layer without a target cannot be decoded without all below it.
+            if target.is_none_or(is_present) {
+                layers.insert(layer);
+            }
+        }
+        let best = u8::try_from(self.best_targets.len()).unwrap_or(u8::MAX) - 1;
+        if layers.contains(best) {
+            // Who wants more than there is gets the best layer.
+            layers.extend(SpatialLayers::from(best));
+        }
+        layers
     }
+
+    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only.
+    pub fn has_independent_layers(&self) -> bool {
+        let is_independent = |template: &Template| {
+            let above = template.spatial + 1;
+            usize::from(above) < self.best_targets.len()
+                && !self.needed_by(template.spatial, &template.indications).contains(above)
+        };
+        self.templates.iter().any(is_independent)
+    }
+}
+
+/// Returns the decode target with a spatial layer and all its temporal layers: of those that have no frames above the layer, the one
+/// with the highest frames, and then with frames of most templates.
+fn find_best_target(templates: &[Template], targets: usize, spatial: u8) -> Option<usize> {
+    let present = |target: usize| {
+        templates.iter().filter(move |template| {
+            template.indications.get(target).is_some_and(|indication| *indication != Indication::NotPresent)
+        })
+    };
+    let highest = |target: usize| present(target).map(|template| template.spatial).max();
+    // The targets are in the order of what they have; the first of the same size would do as well.
+    (0..targets)
+        .filter(|target| highest(*target).is_none_or(|highest| highest <= spatial))
+        .max_by_key(|target| (highest(*target), present(*target).count()))
 }
 
 /// Reads the layers of the templates: each is that of the one before, the next temporal, or the next spatial one.
@@ -228,17 +259,37 @@ pub mod tests {
         /// of a frame.
         pub fn switches_up(&self, template: usize, own: Option<&[u64]>) -> bool {
             let spatial = self.templates[template].layer.0;
-            let mut best: Option<(usize, usize)> = None;
+            let mut best = None;
             for target in 0..self.targets {
                 let present: Vec<_> =
                     self.templates.iter().filter(|template| template.indications[target] != 0).collect();
-                let fits = present.iter().all(|template| template.layer.0 <= spatial);
-                if fits && best.is_none_or(|(_, size)| present.len() >= size) {
-                    best = Some((target, present.len()));
+                let highest = present.iter().map(|template| template.layer.0).max();
+                let size = (highest, present.len());
+                if highest <= Some(spatial) && best.is_none_or(|(_, largest)| size >= largest) {
+                    best = Some((target, size));
                 }
             }
             let indications = own.unwrap_or(&self.templates[template].indications);
             best.is_some_and(|(target, _)| indications[target] == 2)
+        }
+
+        /// Lets frames of the layers below the first key template of each be part of the targets of their own layer only, as where layers
+        /// refer to lower ones in key pictures only. The first template of each spatial layer is that of key pictures.
+        pub fn with_independent_layers(mut self) -> Self {
+            let layers: Vec<_> = self.templates.iter().map(|template| template.layer).collect();
+            let mut distinct = layers.clone();
+            distinct.dedup();
+            let mut known = Vec::new();
+            for template in &mut self.templates {
+                let is_of_key_pictures = !known.contains(&template.layer.0);
+                known.push(template.layer.0);
+                for (target, indication) in distinct.iter().zip(&mut template.indications) {
+                    if !is_of_key_pictures && target.0 != template.layer.0 {
+                        *indication = 0;
+                    }
+                }
+            }
+            self
         }
     }
 

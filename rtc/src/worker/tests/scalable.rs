@@ -10,11 +10,14 @@ use super::support::{Abilities, RawDescriptor, Received};
 use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
 use crate::event::PeerEvent;
-use crate::forward::descriptor_of;
+use crate::forward::{descriptor_of, independent_descriptor_of};
 use crate::track::{LayerInfo, Quality};
 
 /// The layers of a stream with three spatial and two temporal ones.
 const LAYERS: [(u8, u8); 6] = [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)];
+
+/// The templates of a stream whose layers refer to others in key pictures only: for each, one for its frames in key pictures.
+const INDEPENDENT_LAYERS: [(u8, u8); 9] = [(0, 0), (0, 0), (0, 1), (1, 0), (1, 0), (1, 1), (2, 0), (2, 0), (2, 1)];
 
 /// What both codecs are tested with.
 const CODECS: [Codec; 2] = [Codec::Vp9, Codec::Av1];
@@ -29,6 +32,8 @@ struct Call {
     bob: usize,
     camera: Publication,
     pictures: u16,
+    /// Whether layers refer to others in key pictures only.
+    is_independent: bool,
 }
 
 impl Call {
@@ -40,7 +45,7 @@ impl Call {
         world.layers = Quality::ALL.into_iter().zip([320, 640, 1280]).map(layer).collect();
         let camera = world.publish(alice, "TR_camera", codec, &[]);
         world.subscribe(bob, &camera);
-        Self { world, alice, bob, camera, pictures: 0 }
+        Self { world, alice, bob, camera, pictures: 0, is_independent: false }
     }
 
     /// Sends pictures of so many spatial layers, 40 ms apart, with key pictures where they are requested.
@@ -62,6 +67,8 @@ impl Call {
                     Codec::Vp9 => (self.vp9((spatial, temporal), is_first, is_key), None),
                     _ => self.av1((spatial, temporal), is_first, is_key),
                 };
+                let independent = self.is_independent.then(|| independent((spatial, temporal), is_first, is_key));
+                let descriptor = independent.or(descriptor);
                 let is_last = spatial + 1 == layers && !is_first;
                 self.world.send_part(&mut self.camera, &payload, (is_last, descriptor));
             }
@@ -101,11 +108,19 @@ impl Call {
     }
 }
 
+/// The dependency descriptor of a packet of a stream whose layers refer to others in key pictures only.
+fn independent((spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> RawDescriptor {
+    let template = usize::from(spatial) * 3 + if is_key { 0 } else { 1 + usize::from(temporal) };
+    let begins = is_key && is_first && spatial == 0;
+    RawDescriptor(independent_descriptor_of(&INDEPENDENT_LAYERS, template, [is_first, !is_first], begins))
+}
+
 /// The spatial layer of a packet that arrived.
 fn spatial(packet: &Received) -> u8 {
-    match packet.descriptor {
-        Some(_) => packet.payload[1],
-        None => packet.payload[if packet.payload[0] & 0x40 != 0 { 5 } else { 4 }],
+    match packet.payload[0] {
+        // AV1, at the beginning of a key picture and elsewhere.
+        0x18 | 0x10 => packet.payload[1],
+        _ => packet.payload[if packet.payload[0] & 0x40 != 0 { 5 } else { 4 }],
     }
 }
 
@@ -179,6 +194,43 @@ fn fewer_layers_need_no_key_picture_and_more_need_one() {
         call.send_picture(3, false);
         assert_eq!(pictures(&call.take_received()), [(6, 2); 2], "{codec}");
     }
+}
+
+#[test]
+fn of_layers_that_refer_to_others_in_key_pictures_only_a_receiver_gets_its_own() {
+    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+        let mut call = Call::new(mode, codec);
+        call.is_independent = true;
+        call.stream(30, 3);
+        let received = call.take_received();
+        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
+        assert_eq!(pictures(&received).last(), Some(&(2, 2)), "{mode:?} {codec}");
+        for layer in [0, 2, 1] {
+            call.set(quality(Quality::ALL[usize::from(layer)]));
+            call.stream(30, 3);
+            let received = call.take_received();
+            let found = pictures(&received);
+            let from = found.iter().position(|picture| *picture == (usize::from(layer) * 2 + 2, layer)).unwrap();
+            assert!(from < 25, "{mode:?} {codec}: a key picture is requested");
+            assert_eq!(found[from + 1..], vec![(2, layer); found.len() - from - 1], "{mode:?} {codec}");
+            let all: Vec<_> = received.chunk_by(|before, after| before.timestamp == after.timestamp).collect();
+            assert!(all.iter().all(|picture| picture.iter().filter(|packet| packet.is_last).count() == 1));
+            assert!(all.iter().all(|picture| picture.last().unwrap().is_last), "{mode:?} {codec}");
+        }
+        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "nobody waits any more");
+    }
+}
+
+#[test]
+fn a_receiver_of_an_independent_layer_has_no_need_of_bandwidth_for_those_below_it() {
+    let mut call = Call::new(ConnectionMode::Dual, Codec::Av1);
+    call.is_independent = true;
+    // 25 pictures a second take 60 kbit/s of the lowest layer, 180 of the next and 230 of the best.
+    let mut permissions = super::commands::new_peer("PA_bob", ConnectionMode::Dual).permissions;
+    permissions.subscribe_max_kbps = Some(400);
+    call.world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
+    call.stream(100, 3);
+    assert_eq!(pictures(&call.take_received()).last(), Some(&(2, 2)));
 }
 
 #[test]
