@@ -17,6 +17,11 @@ impl SpatialLayers {
         Self(if layer < 8 { u8::MAX << layer } else { 0 })
     }
 
+    /// One layer.
+    pub const fn only(layer: u8) -> Self {
+        Self(Self::bit(layer))
+    }
+
     /// Adds a layer.
     pub const fn insert(&mut self, layer: u8) {
         self.0 |= Self::bit(layer);
@@ -232,9 +237,7 @@ mod tests {
             if is_key || spatial == 2 || !self.is_independent {
                 return SpatialLayers::from(spatial);
             }
-            let mut own = SpatialLayers::default();
-            own.insert(spatial);
-            own
+            SpatialLayers::only(spatial)
         }
     }
 

@@ -45,4 +45,4 @@ pub use rewriter::{Rewriter, Rewritten};
 pub use sequence::SequenceNumbers;
 pub use speakers::{SpeechDetector, WINDOW_MILLISECONDS};
 pub use stagnation::Stagnation;
-pub use vp9::Vp9Descriptor;
+pub use vp9::{Vp9Descriptor, Vp9Layers};

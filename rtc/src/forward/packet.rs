@@ -31,6 +31,8 @@ pub struct MediaPacket {
     pub clock_rate: u32,
     /// The payload descriptor, if the codec is VP8.
     pub vp8: Option<Vp8Descriptor>,
+    /// The payload descriptor, if the codec is VP9.
+    pub vp9: Option<Vp9Descriptor>,
     /// The layer of its frame in the stream, if the packet names it.
     pub layer: Option<FrameLayer>,
     /// Whether a receiver can start with this packet: it begins a key frame, or is audio.
@@ -65,6 +67,7 @@ impl MediaPacket {
                 Codec::Av1 => detect_av1_keyframe(&payload),
             },
             vp8: descriptor,
+            vp9,
             layer: match codec {
                 Codec::Vp8 => vp8::frame_layer(&payload),
                 _ => vp9.map(|descriptor| descriptor.layer),

@@ -58,6 +58,7 @@ impl Source {
             is_audio: false,
             clock_rate: 90_000,
             vp8: Some(Vp8Descriptor::parse(&payload).unwrap()),
+            vp9: None,
             layer: None,
             is_entry_point: position == 0,
         }

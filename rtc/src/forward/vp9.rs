@@ -9,6 +9,8 @@ pub struct Vp9Descriptor {
     pub picture_id: Option<u16>,
     /// Whether the frame refers to earlier pictures.
     pub is_predicted: bool,
+    /// Whether the frame refers to the one of the layer below it in its picture.
+    pub uses_lower_layer: bool,
     /// The layer of the frame, and the packet's place in that.
     pub layer: FrameLayer,
     /// Its bytes.
@@ -33,10 +35,11 @@ impl Vp9Descriptor {
         let flags = bytes.next()?;
         let has = |flag: u8| flags & flag != 0;
         let picture_id = if has(PICTURE_ID) { Some(bytes.picture_id()?) } else { None };
-        let (mut spatial, mut temporal, mut switches_up) = (0, 0, false);
+        let (mut spatial, mut temporal, mut switches_up, mut uses_lower_layer) = (0, 0, false, false);
         if has(LAYERS) {
             let indices = bytes.next()?;
             (temporal, switches_up, spatial) = (indices >> 5, indices & 0x10 != 0, (indices >> 1) & 0x07);
+            uses_lower_layer = indices & 0x01 != 0;
             if !has(FLEXIBLE) {
                 // TL0PICIDX
                 bytes.next()?;
@@ -52,12 +55,38 @@ impl Vp9Descriptor {
         let needed_by = SpatialLayers::from(spatial);
         let layer = FrameLayer { spatial, temporal, needed_by, switches_up, syncs: false, starts_frame, ends_frame };
         let length = payload.len() - bytes.0.len();
-        (length < payload.len()).then_some(Self { picture_id, is_predicted: has(PREDICTED), layer, length })
+        let is_predicted = has(PREDICTED);
+        (length < payload.len()).then_some(Self { picture_id, is_predicted, uses_lower_layer, layer, length })
     }
 
     /// Returns whether the packet is the first one of a key picture, with all its layers.
     pub fn starts_key_picture(&self) -> bool {
         self.layer.starts_frame && !self.is_predicted && self.layer.spatial == 0
+    }
+}
+
+/// Reads which frames of a stream receivers need, from descriptors that say it of their own frame only.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Vp9Layers {
+    has_independent_layers: bool,
+}
+
+impl Vp9Layers {
+    /// Whether frames refer to lower layers in key pictures only, as far as is known.
+    pub const fn has_independent_layers(self) -> bool {
+        self.has_independent_layers
+    }
+
+    /// Returns the layer of a packet's frame. Before the first frame of a higher layer that is not of a key picture, all are needed.
+    pub const fn read(&mut self, descriptor: &Vp9Descriptor) -> FrameLayer {
+        let mut layer = descriptor.layer;
+        if descriptor.is_predicted && layer.spatial > 0 {
+            self.has_independent_layers = !descriptor.uses_lower_layer;
+        }
+        if descriptor.is_predicted && self.has_independent_layers {
+            layer.needed_by = SpatialLayers::only(layer.spatial);
+        }
+        layer
     }
 }
 
@@ -123,6 +152,7 @@ mod tests {
     struct Written {
         picture_id: Option<(u16, bool)>,
         is_predicted: bool,
+        uses_lower_layer: bool,
         is_flexible: bool,
         has_layers: bool,
         layer: FrameLayer,
@@ -149,7 +179,10 @@ mod tests {
                 None => {}
             }
             if self.has_layers {
-                bytes.push(self.layer.temporal << 5 | flag(self.layer.switches_up, 0x10) | self.layer.spatial << 1);
+                let switches_up = flag(self.layer.switches_up, 0x10);
+                bytes.push(
+                    self.layer.temporal << 5 | switches_up | self.layer.spatial << 1 | flag(self.uses_lower_layer, 1),
+                );
                 if !self.is_flexible {
                     bytes.push(0xab);
                 }
@@ -189,15 +222,18 @@ mod tests {
         );
         let structure = (1..9_u8, any::<bool>(), prop::collection::vec(0..4_u8, 0..9));
         let references = prop::collection::vec(0..0x80_u8, 1..=REFERENCES);
-        (prop::option::of(id), any::<[bool; 3]>(), layer, references, prop::option::of(structure)).prop_map(
-            |(picture_id, [is_predicted, is_flexible, has_layers], layer, references, structure)| Written {
-                picture_id,
-                is_predicted,
-                is_flexible,
-                has_layers,
-                layer,
-                references,
-                structure,
+        (prop::option::of(id), any::<[bool; 4]>(), layer, references, prop::option::of(structure)).prop_map(
+            |(picture_id, [is_predicted, uses_lower_layer, is_flexible, has_layers], layer, references, structure)| {
+                Written {
+                    picture_id,
+                    is_predicted,
+                    uses_lower_layer,
+                    is_flexible,
+                    has_layers,
+                    layer,
+                    references,
+                    structure,
+                }
             },
         )
     }
@@ -212,6 +248,28 @@ mod tests {
         for other in [&[][..], &[0x08], &[0x00, 1], &[0x48, 1], &[0x28, 0x02, 0, 1]] {
             assert!(!starts(other), "{other:?}");
         }
+    }
+
+    #[test]
+    fn frames_of_lower_layers_are_needed_while_frames_refer_to_them() {
+        let mut layers = Vp9Layers::default();
+        let mut needed_by = |is_predicted: bool, spatial: u8, uses_lower_layer: bool| {
+            let flags = 0x28 | if is_predicted { PREDICTED } else { 0 };
+            let payload = [flags, spatial << 1 | u8::from(uses_lower_layer), 0, 1];
+            let needed_by = layers.read(&Vp9Descriptor::parse(&payload).unwrap()).needed_by;
+            [0, 1, 2].map(|layer| needed_by.contains(layer))
+        };
+        assert_eq!(needed_by(true, 0, false), [true; 3], "nothing else is known");
+        assert_eq!(needed_by(true, 1, false), [false, true, false]);
+        assert_eq!(needed_by(true, 0, false), [true, false, false]);
+        assert_eq!(
+            [needed_by(false, 0, false), needed_by(false, 1, true)],
+            [[true; 3], [false, true, true]],
+            "a key picture"
+        );
+        assert_eq!(needed_by(true, 0, false), [true, false, false]);
+        assert_eq!(needed_by(true, 2, true), [false, false, true]);
+        assert_eq!(needed_by(true, 0, false), [true; 3]);
     }
 
     proptest! {
@@ -229,6 +287,7 @@ mod tests {
             let expected = Vp9Descriptor {
                 picture_id: written.picture_id.map(|(id, _)| id),
                 is_predicted: written.is_predicted,
+                uses_lower_layer: written.has_layers && written.uses_lower_layer,
                 layer: if written.has_layers { written.layer } else { none },
                 length: bytes.len(),
             };

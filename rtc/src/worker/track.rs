@@ -12,7 +12,7 @@ use super::subscription::{LayerChoice, Subscription};
 use crate::command::TrackSettings;
 use crate::forward::{
     DependencyDescriptor, DependencyReader, KeyFrameRequests, MediaPacket, QualityUse, RateMeter, SequenceNumbers,
-    SpeechDetector,
+    SpeechDetector, Vp9Layers,
 };
 use crate::recorder::PacketSink;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
@@ -59,6 +59,8 @@ pub struct PublishedTrack {
     pub quality_use: QualityUse,
     /// Reads the dependency descriptors of AV1 and VP9.
     pub dependencies: DependencyReader,
+    /// Reads the layers of VP9 without them.
+    pub vp9_layers: Vp9Layers,
 }
 
 /// A layer of a published track.
@@ -148,6 +150,7 @@ impl PublishedTrack {
             speech: SpeechDetector::default(),
             quality_use: QualityUse::new(now),
             dependencies: DependencyReader::default(),
+            vp9_layers: Vp9Layers::default(),
         }
     }
 
@@ -184,7 +187,8 @@ impl PublishedTrack {
 
     /// Returns whether who gets a layer gets all below it as well, in each picture.
     pub fn sends_lower_layers(&self) -> bool {
-        self.is_layered() && !self.dependencies.has_independent_layers()
+        let are_independent = self.dependencies.has_independent_layers() || self.vp9_layers.has_independent_layers();
+        self.is_layered() && !are_independent
     }
 
     /// Reads to which layer a packet of a stream with layers belongs, and returns its index. Layers become known with their first packet;
@@ -197,6 +201,8 @@ impl PublishedTrack {
     ) -> usize {
         if let Some(descriptor) = descriptor {
             media.add_dependencies(self.dependencies.read(&descriptor.0));
+        } else if let Some(descriptor) = &media.vp9 {
+            media.layer = Some(self.vp9_layers.read(descriptor));
         }
         let spatial = media.layer.map_or(0, |layer| usize::from(layer.spatial));
         let layer = spatial.min(Quality::ALL.len() - 1);

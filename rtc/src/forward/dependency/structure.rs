@@ -87,8 +87,7 @@ impl Structure {
     /// Returns the spatial layers whose receivers need a frame of a layer, by what it is for the decode targets.
     pub fn needed_by(&self, spatial: u8, indications: &[Indication]) -> SpatialLayers {
         let is_present = |target: usize| indications.get(target).is_some_and(|found| *found != Indication::NotPresent);
-        let mut layers = SpatialLayers::default();
-        layers.insert(spatial);
+        let mut layers = SpatialLayers::only(spatial);
         for (layer, target) in (0..).zip(&self.best_targets).skip(usize::from(spatial) + 1) {
             // A layer without a target cannot be decoded without all below it.
             if target.is_none_or(is_present) {

@@ -34,6 +34,8 @@ struct Call {
     pictures: u16,
     /// Whether layers refer to others in key pictures only.
     is_independent: bool,
+    /// Whether packets of VP9 have dependency descriptors as well then.
+    has_descriptors: bool,
 }
 
 impl Call {
@@ -45,7 +47,7 @@ impl Call {
         world.layers = Quality::ALL.into_iter().zip([320, 640, 1280]).map(layer).collect();
         let camera = world.publish(alice, "TR_camera", codec, &[]);
         world.subscribe(bob, &camera);
-        Self { world, alice, bob, camera, pictures: 0, is_independent: false }
+        Self { world, alice, bob, camera, pictures: 0, is_independent: false, has_descriptors: false }
     }
 
     /// Sends pictures of so many spatial layers, 40 ms apart, with key pictures where they are requested.
@@ -67,7 +69,8 @@ impl Call {
                     Codec::Vp9 => (self.vp9((spatial, temporal), is_first, is_key), None),
                     _ => self.av1((spatial, temporal), is_first, is_key),
                 };
-                let independent = self.is_independent.then(|| independent((spatial, temporal), is_first, is_key));
+                let has_descriptor = self.is_independent && (self.has_descriptors || descriptor.is_some());
+                let independent = has_descriptor.then(|| independent((spatial, temporal), is_first, is_key));
                 let descriptor = independent.or(descriptor);
                 let is_last = spatial + 1 == layers && !is_first;
                 self.world.send_part(&mut self.camera, &payload, (is_last, descriptor));
@@ -80,7 +83,8 @@ impl Call {
         let [high, low] = (self.pictures | 0x8000).to_be_bytes();
         let place = if is_first { 0x08 } else { 0x04 };
         let mut payload = vec![0xb0 | place | if is_key { 0 } else { 0x40 }, high, low];
-        payload.push(temporal << 5 | if temporal == 0 { 0x10 } else { 0 } | spatial << 1);
+        let uses_lower_layer = spatial > 0 && (is_key || !self.is_independent);
+        payload.push(temporal << 5 | if temporal == 0 { 0x10 } else { 0 } | spatial << 1 | u8::from(uses_lower_layer));
         payload.extend((!is_key).then_some(2));
         payload.extend([spatial, temporal]);
         payload.resize(BYTES[usize::from(spatial)], 0);
@@ -198,9 +202,10 @@ fn fewer_layers_need_no_key_picture_and_more_need_one() {
 
 #[test]
 fn of_layers_that_refer_to_others_in_key_pictures_only_a_receiver_gets_its_own() {
-    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+    let streams = [(Codec::Av1, true), (Codec::Vp9, true), (Codec::Vp9, false)];
+    for (mode, (codec, has_descriptors)) in MODES.into_iter().flat_map(|mode| streams.map(|stream| (mode, stream))) {
         let mut call = Call::new(mode, codec);
-        call.is_independent = true;
+        (call.is_independent, call.has_descriptors) = (true, has_descriptors);
         call.stream(30, 3);
         let received = call.take_received();
         assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
