@@ -13,8 +13,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from deployment import free_port
 from livekit import rtc
+from pushing import Receiver
 
 WIDTH, HEIGHT, FRAMES_PER_SECOND = 640, 360, 15
 SAMPLES_PER_SECOND, SAMPLES = 48_000, 480
@@ -476,24 +476,6 @@ async def a_phone_is_recorded_upright(conclave):
         seen = color(participant, 4, 0.1, 0.5)
         assert max(seen) < 40, f"not narrow: {seen}"
     return "red above blue"
-
-
-class Receiver:
-    """An RTMP server for one connection: ffmpeg, which writes what it receives to a file."""
-
-    def __init__(self, directory, name):
-        self.port, self.files, self.directory, self.name = free_port(), [], directory, name
-        self.url = f"rtmp://127.0.0.1:{self.port}/live/secret-key"
-        self.listen()
-
-    def listen(self):
-        self.files.append(Path(self.directory) / f"{self.name}-{len(self.files)}.flv")
-        command = ["ffmpeg", "-nostdin", "-v", "error", "-listen", "1", "-i", self.url, "-c", "copy", "-y", self.files[-1]]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
 
 
 async def broadcasts_arrive(conclave):

@@ -1,7 +1,10 @@
-"""ffmpeg as an RTMP encoder."""
+"""ffmpeg as an RTMP encoder, and as a receiver."""
 
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
+
+from deployment import free_port
 
 H264 = ["-c:v", "libx264", "-preset", "ultrafast", "-tune", "zerolatency", "-pix_fmt", "yuv420p", "-g", "30"]
 
@@ -20,3 +23,21 @@ def push(url, color, tone, video=H264):
     finally:
         process.terminate()
         process.wait()
+
+
+class Receiver:
+    """An RTMP server for one connection: ffmpeg, which writes what it receives to a file."""
+
+    def __init__(self, directory, name):
+        self.port, self.files, self.directory, self.name = free_port(), [], directory, name
+        self.url = f"rtmp://127.0.0.1:{self.port}/live/secret-key"
+        self.listen()
+
+    def listen(self):
+        self.files.append(Path(self.directory) / f"{self.name}-{len(self.files)}.flv")
+        command = ["ffmpeg", "-nostdin", "-v", "error", "-listen", "1", "-i", self.url, "-c", "copy", "-y", self.files[-1]]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()

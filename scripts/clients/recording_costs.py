@@ -7,8 +7,9 @@ import urllib.request
 import json
 from pathlib import Path
 
-from files import HEIGHT, RED, WIDTH, Call, Participant, Receiver, ffmpegs, path
+from files import HEIGHT, RED, WIDTH, Call, Participant, ffmpegs, path
 from livekit import rtc
+from pushing import Receiver
 
 SECONDS, BASELINE = 60, 15
 # Pictures that move, again and again.

@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import tempfile
 import time
 import urllib.request
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import page
 import preparation
+import servers
 from browser import Browser, ClientError, Pages
 from native import Native
 from stories import frames, inbound, wait_for_video
@@ -22,7 +22,7 @@ from stories import frames, inbound, wait_for_video
 LIMIT = 15
 
 
-class CallNode(page.Node):
+class CallNode(servers.Node):
     """A server that clients of calls reach on this machine, each with media ports of its own."""
 
     def __init__(self, binary, folder, database, api, public):
@@ -30,13 +30,8 @@ class CallNode(page.Node):
         self.env |= {
             "CONCLAVE_MEDIA__PUBLIC_URL": f"ws://127.0.0.1:{public}",
             "CONCLAVE_MEDIA__RTC__LOOPBACK": "true",
-            "CONCLAVE_MEDIA__RTC__UDP_PORTS": str(page.free_port()),
+            "CONCLAVE_MEDIA__RTC__UDP_PORTS": str(servers.free_port()),
         }
-
-
-def command(node, config, *arguments):
-    line = [node.binary, "--config", config, "--data", node.data, *arguments, "--json"]
-    return json.loads(subprocess.run(line, env=node.env, capture_output=True, check=True).stdout)
 
 
 def post(node, key, path, body):
@@ -92,21 +87,17 @@ def check_call(nodes, clients, token):
 
 
 def check_in(folder, binary):
-    postgres, nodes = page.Postgres(folder), []
+    postgres, nodes = servers.Postgres(folder), []
     try:
         database, config = folder / "database.url", page.settings_of_page(folder)
-        postgres.call("psql", "-h", str(postgres.folder), "-p", str(postgres.port), "-U", "postgres", "-c",
-                      f"ALTER USER postgres PASSWORD '{page.PASSWORD}'", "-c", "CREATE DATABASE conclave")
-        quoted = page.PASSWORD.replace(" ", "%20")
-        database.write_text(f"postgres://postgres:{quoted}@127.0.0.1:{postgres.port}/conclave\n")
-        database.chmod(0o600)
+        postgres.create_database(database)
         # Clients call the second server, which stays.
-        called = page.free_port()
+        called = servers.free_port()
         apis = (None, called, None)
-        nodes = [CallNode(binary, folder / name, database, api, called) for name, api in zip(page.NODES, apis)]
-        page.start_nodes(nodes, config)
-        project = command(nodes[0], config, "project", "create", "--name", "calls")["project_id"]
-        key = command(nodes[0], config, "key", "create", project)["key"]
+        nodes = [CallNode(binary, folder / name, database, api, called) for name, api in zip(servers.NODES, apis)]
+        servers.start_nodes(nodes, config)
+        project = nodes[0].command(config, "project", "create", "--name", "calls")["project_id"]
+        key = nodes[0].command(config, "key", "create", project)["key"]
         roles = {"host": {}}
         template = post(nodes[1], key, "/v1/templates", {"name": "calls", "roles": roles})
         post(nodes[1], key, "/v1/rooms", {"name": "call", "template_id": template["id"]})
@@ -115,8 +106,7 @@ def check_in(folder, binary):
             check_call(nodes, start_clients(ends), token)
     finally:
         for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.stop(signal.SIGTERM)
+            node.end()
         postgres.stop()
 
 
@@ -126,12 +116,8 @@ def check(binary):
         with tempfile.TemporaryDirectory(prefix="conclave-calls-") as folder:
             Path(folder).chmod(0o755)
             check_in(Path(folder), binary)
-    except SystemExit as end:
-        status = end.code
     except (AssertionError, ClientError) as failure:
-        status = f"check-cluster: {failure}"
-    if isinstance(status, str):
-        print(status, flush=True)
+        print(f"check-cluster: {failure}", flush=True)
         status = 1
     # The threads of the SDK do not end by themselves.
     os._exit(status)

@@ -4,22 +4,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+from servers import fail, run
+
 FOLDER = Path("deploy/cluster")
-
-
-def fail(message):
-    sys.exit(f"check-cluster: {message}")
-
-
-def run(*command, **options):
-    """Runs a command that must succeed, and returns what it prints."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
-    if done.returncode != 0:
-        fail(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def skipped(what):

@@ -1,117 +1,16 @@
 """The page: its commands, run against three servers."""
 
-import contextlib
 import json
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
-from files import FOLDER, fail, run
-
-NODES = ("node-1", "node-2", "node-3")
-PASSWORD = "a password of this check"
-TOKEN = "a-token-of-this-check"
-# Finds what hangs; it is no promise.
-WAIT_LIMIT = 120
-
-
-def free_port():
-    """Returns a port below those that the system gives to connections, one of which could have it before it is used."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-
-
-def wait(what, is_true):
-    end = time.monotonic() + WAIT_LIMIT
-    while not (result := is_true()):
-        if time.monotonic() > end:
-            fail(f"waited in vain for: {what}")
-        time.sleep(0.05)
-    return result
-
-
-def get(url):
-    """Returns the status and the JSON of a response; None without one."""
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read() or b"null")
-    except OSError:
-        return None
-
-
-class Postgres:
-    """A throw-away PostgreSQL. It refuses root, so another user runs it then."""
-
-    def __init__(self, folder):
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-        if not found and shutil.which("initdb") is None:
-            print("check-cluster: PostgreSQL is not installed")
-            sys.exit(77)
-        self.programs = str(found[-1]) if found else str(Path(shutil.which("initdb")).parent)
-        self.folder, self.port = folder / "postgres", free_port()
-        self.folder.mkdir()
-        self.user = "postgres" if os.geteuid() == 0 else None
-        if self.user:
-            shutil.chown(self.folder, self.user)
-        self.call("initdb", "--username=postgres", "--auth-local=trust", "--auth-host=scram-sha-256", "--no-sync")
-        options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        self.call("pg_ctl", "--wait", "--log", str(self.folder / "log"), "-o", options, "start")
-
-    def call(self, program, *arguments):
-        options = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
-        env = {**os.environ, "PGDATA": str(self.folder), "LC_ALL": "C"}
-        run(f"{self.programs}/{program}", *arguments, cwd=self.folder, env=env, **options)
-
-    def stop(self):
-        self.call("pg_ctl", "--wait", "--mode=immediate", "stop")
-
-
-class Node:
-    """A server, with the settings of the page and addresses of this machine."""
-
-    def __init__(self, binary, folder, database, api=None):
-        self.binary, self.data, self.process = binary, folder, None
-        self.api, self.admin = api or free_port(), free_port()
-        self.env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")},
-            "CONCLAVE_HTTP__LISTEN": f"127.0.0.1:{self.api}",
-            "CONCLAVE_HTTP__TRUSTED_PROXIES": "127.0.0.1",
-            "CONCLAVE_CLUSTER__URL": f"http://127.0.0.1:{self.api}",
-            "CONCLAVE_ADMIN__LISTEN": f"127.0.0.1:{self.admin}",
-            "CONCLAVE_ADMIN__TOKEN": TOKEN,
-            "CONCLAVE_DATABASE__URL_FILE": str(database),
-        }
-
-    def start(self, config):
-        arguments = [self.binary, "--config", config, "--data", self.data, "serve"]
-        log = open(f"{self.data}.log", "ab")
-        self.process = subprocess.Popen(arguments, env=self.env, stdout=log, stderr=log)
-
-    def role(self):
-        if self.process.poll() is not None:
-            fail(f"a server has ended: {Path(f'{self.data}.log').read_text()}")
-        answer = get(f"http://127.0.0.1:{self.admin}/readyz")
-        return answer[1].get("role") if answer else None
-
-    def stop(self, with_signal):
-        self.process.send_signal(with_signal)
-        self.process.wait(WAIT_LIMIT)
+from files import FOLDER
+from servers import NODES, PASSWORD, Node, Postgres, create_room, fail, free_port, run, start_nodes, wait
 
 
 def blocks(path):
@@ -166,32 +65,6 @@ def balancer(folder, nodes):
     return subprocess.Popen(["haproxy", "-q", "-f", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), port
 
 
-def create_room(port, key, name):
-    """Creates a room, and returns the status; None without an answer."""
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Idempotency-Key": name}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/rooms", json.dumps({"name": name}).encode(), headers)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return response.status
-    except urllib.error.HTTPError as error:
-        return error.code
-    except OSError:
-        return None
-
-
-def start_nodes(nodes, config):
-    """Starts the servers as the page says: the first one makes the keys, which the others get."""
-    first, others = nodes[0], nodes[1:]
-    first.start(config)
-    wait("the first server is active", lambda: first.role() == "active")
-    for node in others:
-        node.data.mkdir(mode=0o700)
-        for key in ("encryption.key", "media.key"):
-            shutil.copy2(first.data / key, node.data / key)
-        node.start(config)
-    wait("the others are standbys", lambda: all(node.role() == "standby" for node in others))
-
-
 def check_page(binary, folder):
     postgres = Postgres(folder)
     nodes, proxy = [], None
@@ -200,9 +73,7 @@ def check_page(binary, folder):
         nodes = [Node(binary, folder / name, database) for name in NODES]
         here = (nodes, config, postgres)
         shell(blocks("docs/postgresql.md")["database"], *here, answers=f"{PASSWORD}\n{PASSWORD}\n")
-        quoted = PASSWORD.replace(" ", "%20")
-        database.write_text(f"postgres://conclave:{quoted}@127.0.0.1:{postgres.port}/conclave\n")
-        database.chmod(0o600)
+        postgres.write_url(database, "conclave")
         start_nodes(nodes, config)
         commands = blocks("docs/cluster.md")
         roles = shell(commands.pop("roles"), *here)
@@ -219,8 +90,7 @@ def check_page(binary, folder):
         check_takeover(nodes, config, key, proxy)
     finally:
         for node in nodes:
-            if node.process and node.process.poll() is None:
-                node.stop(signal.SIGTERM)
+            node.end()
         if proxy:
             proxy[0].terminate()
             proxy[0].wait()

@@ -1,0 +1,50 @@
+"""Two servers on a throw-away PostgreSQL, where the metrics of the lease and of requests that are passed on have values."""
+
+import itertools
+import threading
+from contextlib import contextmanager
+
+import servers
+
+# Seconds between two requests through the standby.
+PAUSE = 0.5
+
+
+def is_metric(name):
+    """Whether only servers on PostgreSQL have a metric."""
+    return name.startswith(("conclave_lease_", "conclave_cluster_"))
+
+
+@contextmanager
+def running(program, folder):
+    """Yields the addresses of the admin listeners of both servers. The standby gets requests meanwhile."""
+    # The user of PostgreSQL has to reach its directory.
+    folder.chmod(0o755)
+    postgres, nodes, is_over = servers.Postgres(folder), [], threading.Event()
+    try:
+        database, config = folder / "database.url", folder / "cluster.toml"
+        postgres.create_database(database)
+        # All settings are in the environment of the servers.
+        config.touch()
+        nodes = [servers.Node(program, folder / name, database) for name in servers.NODES[:2]]
+        servers.start_nodes(nodes, config)
+        project = nodes[0].command(config, "project", "create", "--name", "cluster")["project_id"]
+        key = nodes[0].command(config, "key", "create", project)["key"]
+
+        def call():
+            for number in itertools.count():
+                servers.create_room(nodes[1].api, key, f"room-{number}")
+                if is_over.wait(PAUSE):
+                    return
+
+        calls = threading.Thread(target=call)
+        calls.start()
+        try:
+            yield [f"127.0.0.1:{node.admin}" for node in nodes]
+        finally:
+            is_over.set()
+            calls.join()
+    finally:
+        for node in nodes:
+            node.end()
+        postgres.stop()
