@@ -9,14 +9,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from blocks import blocks
 from files import FOLDER
-from servers import NODES, PASSWORD, Node, Postgres, create_room, fail, free_port, run, start_nodes, wait
-
-
-def blocks(path):
-    """The commands of a page by the names of their blocks."""
-    found = re.findall(r"<!-- run: ([a-z-]+) -->\n```bash\n(.*?)```", Path(path).read_text(), re.DOTALL)
-    return dict(found)
+from servers import NODES, PASSWORD, TOKEN, Node, Postgres, create_room, fail, free_port, run, start_nodes, wait
 
 
 def shell(commands, nodes, config, postgres, answers=""):
@@ -26,8 +21,10 @@ def shell(commands, nodes, config, postgres, answers=""):
         for name, node in zip(NODES, nodes)
     )
     first = nodes[0]
+    # What the page calls on its own machine is the admin listener, with the token that the page says it needs.
+    here = f"--connect-to 127.0.0.1:8081:127.0.0.1:{first.admin} --header 'Authorization: Bearer {TOKEN}'"
     prelude = f"""
-        curl() {{ command curl{addresses} "$@"; }}
+        curl() {{ case "$*" in *127.0.0.1:8081*) set -- --fail {here} "$@" ;; esac; command curl{addresses} "$@"; }}
         conclave() {{ command {first.binary} --config {config} --data {first.data} "$@"; }}
         sudo() {{ shift 2; PGHOST={postgres.folder} PGPORT={postgres.port} PGUSER=postgres {postgres.programs}/"$@"; }}
     """
@@ -88,6 +85,7 @@ def check_page(binary, folder):
             print(f"ran {name}", flush=True)
         proxy = balancer(folder, nodes)
         check_takeover(nodes, config, key, proxy)
+        check_database_page(nodes, config, postgres)
     finally:
         for node in nodes:
             node.end()
@@ -109,6 +107,31 @@ def check_takeover(nodes, config, key, proxy):
     wait("the killed server is a standby", lambda: active.role() == "standby")
 
 
+def check_database_page(nodes, config, postgres):
+    """The commands of docs/postgresql.md for servers that share a database."""
+    commands = blocks("docs/postgresql.md")
+    active_first = lambda: sorted(nodes, key=lambda node: node.role() != "active")
+    for line in commands["hand-over"].splitlines():
+        wait("a server is active", lambda: "active" in [node.role() for node in nodes])
+        active, *others = active_first()
+        shell(line, (active, *others), config, postgres)
+        wait("the server is a standby", lambda: active.role() == "standby")
+    shell(commands["migrate"], nodes, config, postgres)
+    *others, changed = active_first()
+    restart(changed, config, lambda: (changed.data / "media.key").unlink())
+    wait("the server has another key", lambda: changed.role() == "wrong_keys")
+    shell(commands["media-key"], (changed, *others), config, postgres)
+    for node in others:
+        restart(node, config, lambda: shutil.copy2(changed.data / "media.key", node.data / "media.key"))
+    wait("all have the new key", lambda: {node.role() for node in nodes} == {"active", "standby"})
+
+
+def restart(node, config, change):
+    node.stop(signal.SIGTERM)
+    change()
+    node.start(config)
+
+
 def check():
     binary = os.environ.get("CONCLAVE_BIN")
     if binary is None:
@@ -118,4 +141,4 @@ def check():
         # The user of PostgreSQL has to reach its directory.
         os.chmod(folder, 0o755)
         check_page(str(Path(binary).resolve()), Path(folder))
-    print("docs/cluster.md is right", flush=True)
+    print("docs/cluster.md and docs/postgresql.md are right", flush=True)

@@ -1,6 +1,6 @@
 // Validates what deploy/ has for Docker Compose and Kubernetes, with the parsers of those projects and without a network:
 //
-//	go run . compose FILE PROFILE...   loads a compose file, with the environment
+//	go run . compose FILE PROFILE...   loads a compose file, with the environment and the .env beside it
 //	go run . kubernetes FOLDER         renders a kustomization, and reads each object strictly as its type
 //
 // Prints what it has found, and exits with 1 at the first mistake.
@@ -40,7 +40,7 @@ func run(arguments []string) error {
 }
 
 func compose(file string, profiles []string) error {
-	options, err := cli.NewProjectOptions([]string{file}, cli.WithOsEnv, cli.WithProfiles(profiles))
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithOsEnv, cli.WithEnvFiles(), cli.WithDotEnv, cli.WithProfiles(profiles))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tokens import KEY, SECRET
@@ -142,6 +143,17 @@ def livekit_server(cache):
 
     stamped(binary.parent, LIVEKIT_SERVER, make)
     return binary
+
+
+def check_page(program):
+    """A livekit-server reads the settings of docs/livekit.md. It refuses unknown ones, with the status 0, before it prints its ports."""
+    page = (HERE.parent.parent / "docs" / "livekit.md").read_text()
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+        file.flush()
+        said = subprocess.run([program, "--config", file.name, "ports"], capture_output=True, text=True)
+    if "7880 - HTTP service" not in said.stdout:
+        raise SystemExit(f"docs/livekit.md: {said.stdout}{said.stderr}")
 
 
 def go_sdk(cache):
