@@ -15,6 +15,8 @@ from loaded import environment
 STAND_IN = Path(__file__).resolve().parent / "stand_in.py"
 PROGRAMS = ("apt", "cargo", "conclave", "docker", "install", "kubectl", "podman", "sudo", "systemctl", "useradd")
 PAGES = ("docs/deployment.md", "docs/running.md")
+# The files whose comments have the commands of a block, too.
+COMMENTED = {"compose": "deploy/compose.yaml", "kubernetes": "deploy/kubernetes/kustomization.yaml"}
 # What the commands name.
 FILES = ("Cargo.toml", "Containerfile", "config", "deploy")
 
@@ -43,6 +45,13 @@ def run_block(name, text, folder, root, program, validate):
     assert done.returncode == 0, f"{name}: {text}\nfailed: {done.stdout}{done.stderr}"
 
 
+def is_in_comments(name, text):
+    """The file that the commands are for has the same ones in its comments."""
+    comments = re.findall(r"^# ?(.*)$", (preparation.ROOT / COMMENTED[name]).read_text(), re.MULTILINE)
+    commented = "\n".join(line.strip() for line in comments)
+    assert text.strip() in commented, f"the comments of {COMMENTED[name]} have other commands than the page:\n{text}"
+
+
 def has_secret(root):
     """The manifests take the secrets that the page creates."""
     made, manifests = json.loads((root / "notes.json").read_text()), (root / "manifests.yaml").read_text()
@@ -63,6 +72,8 @@ def check(program, validate, folder):
             root = folder / Path(page).stem
             root.mkdir(exist_ok=True)
             run_block(name, text, folder, root, program, validate)
+            if name in COMMENTED:
+                is_in_comments(name, text)
             if "secret" in text:
                 has_secret(root)
             ran.append(name)
