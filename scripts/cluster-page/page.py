@@ -107,8 +107,16 @@ def check_takeover(nodes, config, key, proxy):
     wait("the killed server is a standby", lambda: active.role() == "standby")
 
 
+def check_postgres_settings(postgres):
+    """PostgreSQL knows the settings that docs/postgresql.md shows, and takes their values."""
+    settings = re.search(r"```ini\n(.*?)```", Path("docs/postgresql.md").read_text(), re.DOTALL)[1]
+    for name, value in re.findall(r"^(\w+) = '?(.*?)'?$", settings, re.MULTILINE):
+        postgres.call("postgres", "-C", name, "-c", f"{name}={value}")
+
+
 def check_database_page(nodes, config, postgres):
     """The commands of docs/postgresql.md for servers that share a database."""
+    check_postgres_settings(postgres)
     commands = blocks("docs/postgresql.md")
     active_first = lambda: sorted(nodes, key=lambda node: node.role() != "active")
     for line in commands["hand-over"].splitlines():
