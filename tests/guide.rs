@@ -1,5 +1,5 @@
 //! The guide is right: what needs no browser runs here, and its receivers are given real, altered and old deliveries.
-//! `scripts/check-guide` runs all of it. The commands of `docs/recordings.md` run here, too.
+//! `scripts/check-guide` runs all of it. The commands of `docs/recordings.md` and `docs/webhooks.md` run here, too.
 //!
 //! Blocks of commands that are run here have a comment before them, `<!-- run: setup -->`; a receiver's first line names its file. What
 //! is not installed is skipped with a message.
@@ -110,6 +110,21 @@ impl Dev {
         recording
     }
 
+    /// Lets a shell run in the folder of the server, with the program in its path and without the settings that the tests may be run
+    /// with.
+    fn prepare<'a>(&self, bash: &'a mut Command) -> &'a mut Command {
+        let programs = Path::new(env!("CARGO_BIN_EXE_conclave")).parent().unwrap();
+        let path = format!("{}:/usr/bin:/bin", programs.display());
+        bash.current_dir(self.home.path().join("first-hour")).env_clear().env("PATH", path)
+    }
+
+    /// Starts a command in a terminal of its own.
+    fn terminal(&self, command: &str) -> Terminal {
+        let mut bash = Command::new("bash");
+        self.prepare(bash.args(["-c", &format!("exec {command}")])).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Terminal(bash.spawn().unwrap())
+    }
+
     /// A delivery, and the secret it is signed with.
     fn delivery(&self) -> (Received, String) {
         let receiver = Receiver::start();
@@ -152,13 +167,8 @@ fn the_file_of_a_recording_is_got_as_the_page_about_recordings_says() {
     let dev = Dev::start();
     let recording = dev.recorded("a file");
     let text = |name: &str| recording[name].as_str().unwrap();
-    let programs = Path::new(env!("CARGO_BIN_EXE_conclave")).parent().unwrap();
     let printed = bash(&commands("recordings.md", "file"), |bash| {
-        bash.current_dir(dev.home.path().join("first-hour"))
-            // Without the settings that the tests may be run with.
-            .env_clear()
-            .env("PATH", format!("{}:/usr/bin:/bin", programs.display()))
-            .envs([("API", &*dev.api), ("KEY", &*dev.key), ("EGRESS_ID", text("egress_id"))])
+        dev.prepare(bash).envs([("API", &*dev.api), ("KEY", &*dev.key), ("EGRESS_ID", text("egress_id"))])
     });
     let file = dev.home.path().join("first-hour").join(text("filepath").rsplit('/').next().unwrap());
     assert_eq!(fs::read_to_string(file).unwrap(), "a file");
@@ -166,6 +176,57 @@ fn the_file_of_a_recording_is_got_as_the_page_about_recordings_says() {
     let (_, path) = link.split_once("/files/").unwrap();
     let got = Request::new("GET", format!("{}/files/{path}", dev.api)).send();
     assert_eq!((got.status, &*got.text()), (200, "a file"));
+}
+
+/// A command that stays, killed when dropped.
+struct Terminal(Child);
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The next line of a stream that contains `text`.
+fn line_with(stream: &mut impl BufRead, text: &str) -> String {
+    let mut lines = stream.lines().map(Result::unwrap);
+    lines.find(|line| line.contains(text)).unwrap_or_else(|| panic!("no line has {text:?}"))
+}
+
+/// The words of a line, without those that differ each time: numbers, times, and names of rooms.
+fn steady_words(line: &str) -> Vec<&str> {
+    let differs = |word: &str| word.starts_with("trigger-") || word.contains(|c: char| c.is_ascii_digit());
+    line.split_whitespace().filter(|word| !differs(word)).collect()
+}
+
+#[test]
+fn the_commands_of_the_page_about_webhooks_bring_events_to_a_receiver_on_this_machine() {
+    if !has_curl_and_bash() {
+        return;
+    }
+    let (dev, receiver) = (Dev::start(), Receiver::start());
+    let lines = commands("webhooks.md", "listen").replace("http://localhost:3000/hooks", &receiver.url);
+    let [listen, trigger, sample] = lines.lines().collect::<Vec<_>>()[..] else {
+        panic!("not three commands: {lines}")
+    };
+    let mut terminal = dev.terminal(listen);
+    let mut notes = BufReader::new(terminal.0.stderr.take().unwrap());
+    let secret = line_with(&mut notes, "signed with whsec_").rsplit_once(' ').unwrap().1.to_owned();
+    bash(trigger, |bash| dev.prepare(bash));
+    let received = |name: &str| {
+        std::iter::repeat_with(|| receiver.next()).find(|request| request.header("x-svc-event") == name).unwrap()
+    };
+    assert!(received("participant.joined").is_signed_with(&secret));
+    let mut printed = BufReader::new(terminal.0.stdout.take().unwrap());
+    let line = line_with(&mut printed, "participant.joined");
+    let shown = block("webhooks.md", "\n```text\n", "");
+    assert_eq!(steady_words(&line), steady_words(&shown), "the page shows {shown}, but this was printed: {line}");
+    received("room.finished");
+    bash(&sample.replace("whsec_...", &secret), |bash| dev.prepare(bash));
+    let example = received("room.started");
+    assert_eq!(example.json()["room"], "example");
+    assert!(example.is_signed_with(&secret));
 }
 
 /// Runs commands in a shell that `prepare` has set up, until one fails. Returns what they print.

@@ -1,4 +1,5 @@
-//! The examples of documents work: commands are accepted, settings are valid, and blocks marked `<!-- run -->` are run.
+//! The examples of documents work: commands are accepted, settings are valid, and blocks marked `<!-- run -->` are run. Every block of
+//! commands is run, here or by what [`RUNNERS`] lists.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +10,14 @@ use conclave::cli::Cli;
 use conclave::config::{Mode, Sources};
 use serde_json::Value;
 
-use crate::documents;
 use crate::text::{Block, blocks};
+use crate::{documents, root};
+
+/// What runs the blocks that are marked `<!-- run: NAME -->`. Each names the pages whose blocks it runs.
+const RUNNERS: [&str; 4] =
+    ["scripts/cluster-page/page.py", "scripts/deploy/pages.py", "tests/guide.rs", "tests/cli/postgres.rs"];
+/// The documents of which every block is run: by `scripts/check-guide`, `scripts/check-sdks` and `scripts/check-embed`.
+const RUN_WHOLE: [&str; 2] = ["docs/guide.md", "sdk/"];
 
 /// The blocks of a language in all documents, with the names of their documents.
 fn all_blocks(language: &str, check: impl Fn(&str, &Block<'_>)) {
@@ -118,6 +125,30 @@ fn examples_of_json_are_json() {
         let parsed: Result<Value, _> = serde_json::from_str(&block.text);
         assert!(parsed.is_ok(), "{name}: {}\n{}", parsed.unwrap_err(), block.text);
     });
+}
+
+/// The programs that a script of single lines calls, without variables that are set before them.
+fn programs(script: &str) -> Vec<&str> {
+    let lines = script.lines().filter(|line| !line.trim().is_empty());
+    lines.map(|line| line.split_whitespace().find(|word| !word.contains('=')).unwrap_or_default()).collect()
+}
+
+#[test]
+fn every_block_of_commands_is_run() {
+    let runners: Vec<_> = RUNNERS.iter().map(|name| fs::read_to_string(root().join(name)).unwrap()).collect();
+    all_blocks("bash", |name, block| {
+        let page = name.strip_prefix("docs/").unwrap_or(name);
+        let is_run = match block.lead {
+            "<!-- run -->" => true,
+            lead if lead.starts_with("<!-- run: ") => runners.iter().any(|runner| runner.contains(page)),
+            _ => RUN_WHOLE.iter().any(|start| name.starts_with(start)),
+        };
+        // What is for developers calls programs of the repository, which are checks themselves.
+        let is_own = |program: &&str| *program == "cargo" || root().join(program).is_file();
+        let is_for_developers = programs(&block.text).iter().all(is_own);
+        assert!(is_run || is_for_developers, "{name}: nothing runs\n{}", block.text);
+    });
+    assert_eq!(programs("A=1 cargo test\n\nscripts/demo # a call\n"), ["cargo", "scripts/demo"]);
 }
 
 /// The blocks of a page that are marked so run one after another in an empty folder, with the program under test in `PATH`.
