@@ -96,11 +96,22 @@ async function walk(browser, server, look) {
     await page.goto(server.admin + path);
     await page.waitForTimeout(150);
     await checkPage(page, where, text);
+    if (name === 'timeline') await checkTimes(page, where);
     if (WITH_SCREENSHOTS && name && isShown(look)) await shoot(page, look.width === 380 ? `${name}-narrow` : name);
     for (const complaint of complaints.splice(0)) fail(`${where}: ${complaint}`);
   }
   await context.close();
   console.log(`ok      ${pages(server).length} pages, ${look.colorScheme}, ${look.width} pixels wide`);
+}
+
+// A timeline says when it begins and ends, at its two ends.
+async function checkTimes(page, where) {
+  const times = await page.locator('.timeline .ends span').all();
+  for (const time of times) {
+    const { x, width } = await time.boundingBox();
+    if (x < 0 || x + width > page.viewportSize().width) fail(`${where}: ${await time.innerText()} is not in the window`);
+  }
+  if (times.length !== 2) fail(`${where} has ${times.length} times instead of two`);
 }
 
 // The looks of the screenshots: wide and light, and narrow and dark.

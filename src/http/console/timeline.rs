@@ -1,18 +1,16 @@
-//! A timeline: a row for each session, with a bar for each of its tracks, as inline SVG.
+//! A timeline: a row for each session, with a bar for each of its tracks, as inline SVG. Names and times are text beside it, so that they
+//! are readable on narrow screens.
 
 use conclave_model::Timestamp;
 use maud::{Markup, html};
 
-/// Width of the picture and of its column of names, in units of its view box.
+/// Width and height of the picture of a row, in units of its view box. It is stretched to the width of the page.
 const WIDTH: f64 = 1_000.0;
-const NAMES: f64 = 170.0;
-/// Height of a row, and of a bar of a track.
-const ROW: f64 = 30.0;
-const BAR: f64 = 7.0;
-/// Bars of tracks that one row has place for.
+const HEIGHT: f64 = 24.0;
+/// Height of a track with the space below it.
+const TRACK: f64 = 7.0;
+/// Tracks that one row has place for.
 const MOST_TRACKS: usize = 3;
-/// Characters of a name that are shown.
-const NAME_LENGTH: usize = 20;
 
 /// A stretch of time, in milliseconds since the epoch.
 pub struct Bar {
@@ -39,13 +37,12 @@ pub fn timeline(name: &str, rows: &[Row]) -> Markup {
     let from = rows.iter().map(|row| row.whole.from).min().unwrap_or_default();
     let to = rows.iter().map(|row| row.whole.to).max().unwrap_or_default().max(from + 1_000);
     let scale = Scale { from, span: seconds(to - from) };
-    let height = ROW * f64::from(u32::try_from(rows.len()).unwrap_or(u32::MAX)) + 22.0;
     html! {
-        div.timeline role="group" tabindex="0" aria-label={ (name) ", as a timeline" } {
-            svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label={ (name) "; the table below has the times" } {
-                @for (at, row) in (0u32..).zip(rows) { (scale.row(row, ROW * f64::from(at))) }
-                text.label x=(NAMES) y=(height - 6.0) { (clock(from)) }
-                text.label.end x=(WIDTH) y=(height - 6.0) { (clock(to)) }
+        div.timeline role="group" aria-label={ (name) ", as a timeline; the table below has the times" } {
+            @for row in rows { (scale.row(row)) }
+            div {
+                span {}
+                span.ends { span { (clock(from)) } span { (end(from, to)) } }
             }
         }
         (legend())
@@ -65,7 +62,7 @@ fn legend() -> Markup {
     }
 }
 
-/// Where an instant is in the picture.
+/// Where an instant is in the picture of a row.
 struct Scale {
     from: i64,
     /// Seconds from the left edge to the right one.
@@ -74,17 +71,19 @@ struct Scale {
 
 impl Scale {
     fn x(&self, at: i64) -> f64 {
-        let share = (seconds(at - self.from) / self.span).clamp(0.0, 1.0);
-        NAMES + share * (WIDTH - NAMES)
+        WIDTH * (seconds(at - self.from) / self.span).clamp(0.0, 1.0)
     }
 
-    fn row(&self, row: &Row, top: f64) -> Markup {
-        let shown: String = row.name.chars().take(NAME_LENGTH).collect();
+    fn row(&self, row: &Row) -> Markup {
         html! {
-            text.label x="0" y=(top + 18.0) { (shown) @if row.name.chars().count() > NAME_LENGTH { "…" } title { (row.name) } }
-            (self.bar(&row.whole, top + 3.0, ROW - 6.0))
-            @for (at, track) in (0u32..).zip(row.tracks.iter().take(MOST_TRACKS)) {
-                (self.bar(track, top + 4.5 + f64::from(at) * BAR, BAR - 1.0))
+            div {
+                span.name title=(row.name) { (row.name) }
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" aria-hidden="true" {
+                    (self.bar(&row.whole, 0.0, HEIGHT))
+                    @for (at, track) in (0u32..).zip(row.tracks.iter().take(MOST_TRACKS)) {
+                        (self.bar(track, 1.5 + f64::from(at) * TRACK, TRACK - 1.0))
+                    }
+                }
             }
         }
     }
@@ -93,7 +92,7 @@ impl Scale {
         let (from, to) = (self.x(bar.from), self.x(bar.to));
         html! {
             rect class={ "span " (bar.kind) } x={ (format!("{from:.1}")) } y={ (format!("{y:.1}")) }
-                width={ (format!("{:.1}", (to - from).max(1.5))) } height={ (format!("{height:.1}")) } rx="2" {
+                width={ (format!("{:.1}", (to - from).max(1.5))) } height={ (format!("{height:.1}")) } {
                 title { (bar.kind) ": " (clock(bar.from)) " to " (clock(bar.to)) }
             }
         }
@@ -111,6 +110,15 @@ fn clock(millis: i64) -> String {
     text.get(..19).unwrap_or(&text).replace('T', " ")
 }
 
+/// The end of a span of time: the time of day is enough if it is on the day of the begin.
+fn end(from: i64, to: i64) -> String {
+    let (begin, end) = (clock(from), clock(to));
+    match (begin.split_once(' '), end.split_once(' ')) {
+        (Some((day, _)), Some((same, time))) if day == same => time.to_owned(),
+        _ => end,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +130,16 @@ mod tests {
             Row { name: "<b>&".into(), whole: bar(1_000, 5_000, "session"), tracks: vec![bar(0, 9_000, "video")] };
         let text = timeline("Sessions", &[row]).into_string();
         assert!(text.contains("&lt;b&gt;&amp;") && !text.contains("<b>"), "{text}");
-        assert_eq!(text.matches(r#"x="170.0" y"#).count(), 2, "{text}");
-        assert_eq!(text.matches(r#"width="830.0""#).count(), 2, "{text}");
+        assert_eq!(text.matches(r#"x="0.0" y"#).count(), 2, "{text}");
+        assert_eq!(text.matches(r#"width="1000.0""#).count(), 2, "{text}");
+        for end in ["1970-01-01 00:00:01", "00:00:05"] {
+            assert!(text.contains(&format!("<span>{end}</span>")), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_end_has_its_day_if_that_is_another_one() {
+        let day = 24 * 3_600_000;
+        assert_eq!((end(0, day - 1_000), end(0, day)), ("23:59:59".to_owned(), "1970-01-02 00:00:00".to_owned()));
     }
 }
