@@ -19,7 +19,7 @@
   STYLES.replaceSync(':host { display: block; min-height: 30rem } :host([hidden]) { display: none } iframe { display: block; width: 100%; height: 100%; min-height: inherit; border: 0 }');
 
   class ConclaveCall extends HTMLElement {
-    static observedAttributes = [...ATTRIBUTES, 'class', 'style'];
+    static observedAttributes = [...ATTRIBUTES, 'title', 'class', 'style'];
     #root = this.attachShadow({ mode: 'closed' });
     #frame = null;
     #isReady = false;
@@ -35,12 +35,12 @@
 
     connectedCallback() {
       const frame = document.createElement('iframe');
-      frame.title = this.getAttribute('title') ?? 'Call';
       frame.allow = ALLOWED.join('; ');
       frame.src = `${SERVER}/call?parent=${encodeURIComponent(location.origin)}`;
       frame.addEventListener('load', () => this.#expect(), { once: true });
       addEventListener('message', this.#listener);
       this.#frame = frame;
+      this.#nameFrame();
       this.#root.append(frame);
     }
 
@@ -55,6 +55,7 @@
     }
 
     attributeChangedCallback() {
+      this.#nameFrame();
       if (this.#isReady) this.#setUp();
     }
 
@@ -85,6 +86,10 @@
       const result = new Promise((resolve, reject) => this.#calls.set(id, { resolve, reject }));
       this.#post({ type: 'call', id, method, value: Boolean(value) }, method === 'share' && value);
       return result;
+    }
+
+    #nameFrame() {
+      if (this.#frame) this.#frame.title = this.getAttribute('title') ?? 'Call';
     }
 
     #setUp() {
