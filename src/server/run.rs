@@ -1,5 +1,6 @@
 //! Runs a server as the process: ready line, signals, exit.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,7 @@ fn announce(server: &Server, mode: Mode, data: &Path) {
     if std::io::stderr().is_terminal() {
         eprint!("{}", pages(&server.admin, server.call_page.as_deref()));
         if mode == Mode::Dev {
-            eprint!("{}", next_steps(data));
+            eprint!("{}", next_steps(&program(std::env::args_os().next()), data));
         }
     } else if let Some(page) = &server.call_page {
         log::info!("calls can be joined at {page}");
@@ -99,11 +100,16 @@ fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
     format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
 }
 
+/// Returns how to call this program from the same folder: as it was called, which is by a path if it is not installed.
+fn program(called: Option<OsString>) -> String {
+    called.map_or_else(|| "conclave".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
 /// Returns what a developer may try next, at another terminal.
-fn next_steps(data: &Path) -> String {
+fn next_steps(program: &str, data: &Path) -> String {
     let data = if data == Path::new(DEFAULT_DATA) { String::new() } else { format!("--data {} ", data.display()) };
-    let listen = format!("conclave {data}listen --forward http://localhost:3000/hooks");
-    format!("Try next:\n  {listen}\n  conclave {data}trigger participant.joined\n\n")
+    let listen = format!("{program} {data}listen --forward http://localhost:3000/hooks");
+    format!("Try next:\n  {listen}\n  {program} {data}trigger participant.joined\n\n")
 }
 
 #[cfg(test)]
@@ -112,10 +118,17 @@ mod tests {
 
     #[test]
     fn a_developer_learns_what_to_try_next() {
-        let steps = next_steps(Path::new(DEFAULT_DATA));
+        let steps = next_steps("conclave", Path::new(DEFAULT_DATA));
         assert!(steps.contains("  conclave listen --forward http://localhost:3000/hooks\n"), "{steps}");
         assert!(steps.contains("  conclave trigger participant.joined\n"), "{steps}");
-        assert!(next_steps(Path::new("/tmp/a")).contains("conclave --data /tmp/a trigger "));
+        assert!(next_steps("conclave", Path::new("/tmp/a")).contains("conclave --data /tmp/a trigger "));
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_is_called_by_its_path() {
+        assert_eq!(program(Some("conclave".into())), "conclave");
+        let built = program(Some("target/release/conclave".into()));
+        assert!(next_steps(&built, Path::new(DEFAULT_DATA)).contains("\n  target/release/conclave trigger "));
     }
 
     #[test]
