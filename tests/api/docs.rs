@@ -130,12 +130,13 @@ fn the_pages_of_documentation_are_served_as_markdown_and_listed_with_what_they_a
         "{index}"
     );
     let links: Vec<_> = index.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
-    assert!(links.len() > 14, "{links:?}");
+    assert!(links.len() > 14 && links.contains(&"/sdk/python/README.md"), "{links:?}");
     for link in links {
         let page = get(link);
         let expected = if link.ends_with(".md") { "text/markdown" } else { "application/json" };
         assert_eq!((page.status, kind(&page)), (200, expected), "{link}");
     }
     assert!(get("/docs/running.md").text().starts_with("# Running Conclave\n"));
-    assert_eq!(get("/docs/nothing.md").status, 404);
+    assert!(get("/sdk/go/README.md").text().starts_with("# Conclave for Go\n"));
+    assert_eq!([get("/docs/nothing.md").status, get("/sdk/none/README.md").status], [404, 404]);
 }

@@ -29,10 +29,16 @@ pub fn configure(config: &mut web::ServiceConfig) {
     let index = web::get().to(async || text("text/plain", pages::index()));
     config.service(single_method_resource("/llms.txt", Method::Get, index));
     config.service(single_method_resource("/docs/{file}", Method::Get, web::get().to(file)));
+    config.service(single_method_resource("/sdk/{language}/README.md", Method::Get, web::get().to(sdk)));
 }
 
 fn text(kind: &str, text: impl MessageBody + 'static) -> HttpResponse {
     page_response(POLICY).content_type(format!("{kind}; charset=utf-8")).body(text)
+}
+
+async fn sdk(language: web::Path<String>) -> HttpResponse {
+    let page = pages::sdk(&language).map(|page| text("text/markdown", page));
+    page.unwrap_or_else(|| ApiError::from(no_such_route()).to_http())
 }
 
 async fn file(name: web::Path<String>) -> HttpResponse {

@@ -1,4 +1,5 @@
-//! `/docs/{page}.md` and `/llms.txt`: the documentation of this version as Markdown, for programs and for who has only the server.
+//! `/docs/{page}.md`, `/sdk/{language}/README.md` and `/llms.txt`: the documentation of this version as Markdown, for programs and for
+//! those who have only the server.
 
 /// Its table of the pages says what each is about.
 const README: &str = include_str!("../../../README.md");
@@ -31,6 +32,20 @@ const PAGES: &[(&str, &str)] = &pages![
     "webhooks.md",
 ];
 
+macro_rules! sdks {
+    ($($language:literal),+ $(,)?) => {
+        [$(($language, include_str!(concat!("../../../sdk/", $language, "/README.md")))),+]
+    };
+}
+
+/// The pages of the SDKs, by the names of their folders.
+const SDKS: &[(&str, &str)] = &sdks!["python", "typescript", "go", "react"];
+
+/// Returns the page of an SDK by its language, such as `python`.
+pub(super) fn sdk(language: &str) -> Option<&'static str> {
+    SDKS.iter().find(|(known, _)| *known == language).map(|(_, text)| *text)
+}
+
 /// Returns a page by its name, such as `running.md`.
 pub(super) fn page(name: &str) -> Option<&'static str> {
     PAGES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
@@ -41,9 +56,19 @@ pub(super) fn index() -> String {
     let about = README.split("\n\n").nth(1).unwrap_or_default().replace('\n', " ");
     let pages: String =
         described().map(|(title, name, about)| format!("- [{title}](/docs/{name}): {about}\n")).collect();
+    let sdks: String = SDKS.iter().map(|(language, text)| listed_sdk(language, text)).collect();
     format!(
-        "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n"
+        "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## SDKs\n\n{sdks}\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n"
     )
+}
+
+/// Returns the line of an SDK: the heading of its page, and the first sentence.
+fn listed_sdk(language: &str, text: &str) -> String {
+    let title = text.lines().next().unwrap_or_default().trim_start_matches("# ");
+    let about = text.split("\n\n").nth(1).unwrap_or_default().replace("[Conclave](../../README.md)", "Conclave");
+    let about = about.replace('\n', " ");
+    let sentence = about.split_once(". ").map_or(&*about, |(sentence, _)| sentence);
+    format!("- [{title}](/sdk/{language}/README.md): {sentence}\n")
 }
 
 /// The rows of the README's table of pages: title, name, and what the page is about.
@@ -72,5 +97,11 @@ mod tests {
         let listed: BTreeSet<_> = described().map(|(_, name, _)| name.to_owned()).collect();
         assert_eq!(embedded, written, "list each page in PAGES");
         assert_eq!(listed, written, "list each page in README.md");
+    }
+
+    #[test]
+    fn an_sdk_is_listed_by_its_heading_and_first_sentence() {
+        let text = "# Conclave for A\n\nCalls [Conclave](../../README.md)\nfrom a server. Typed.\n\nMore.";
+        assert_eq!(listed_sdk("a", text), "- [Conclave for A](/sdk/a/README.md): Calls Conclave from a server\n");
     }
 }
