@@ -13,6 +13,8 @@ pub struct Vp9Descriptor {
     pub uses_lower_layer: bool,
     /// The layer of the frame, and the packet's place in that.
     pub layer: FrameLayer,
+    /// How many spatial layers the stream has, which the first packet of a key picture says.
+    pub spatial_layers: Option<u8>,
     /// Its bytes.
     pub length: usize,
 }
@@ -48,15 +50,20 @@ impl Vp9Descriptor {
         if has(FLEXIBLE) && has(PREDICTED) {
             bytes.skip_references()?;
         }
-        if has(STRUCTURE) {
-            bytes.skip_structure()?;
-        }
+        let spatial_layers = if has(STRUCTURE) { Some(bytes.structure()?) } else { None };
         let (starts_frame, ends_frame) = (has(START), has(END));
         let needed_by = SpatialLayers::from(spatial);
         let layer = FrameLayer { spatial, temporal, needed_by, switches_up, syncs: false, starts_frame, ends_frame };
         let length = payload.len() - bytes.0.len();
         let is_predicted = has(PREDICTED);
-        (length < payload.len()).then_some(Self { picture_id, is_predicted, uses_lower_layer, layer, length })
+        (length < payload.len()).then_some(Self {
+            picture_id,
+            is_predicted,
+            uses_lower_layer,
+            layer,
+            spatial_layers,
+            length,
+        })
     }
 
     /// Returns whether the packet is the first one of a key picture, with all its layers.
@@ -124,12 +131,12 @@ impl Bytes<'_> {
         None
     }
 
-    /// The sizes of the layers, and which pictures of a group refer to which.
-    fn skip_structure(&mut self) -> Option<()> {
+    /// Returns the number of layers. Skips their sizes, and which pictures of a group refer to which.
+    fn structure(&mut self) -> Option<u8> {
         let flags = self.next()?;
-        let layers = usize::from(flags >> 5) + 1;
+        let layers = (flags >> 5) + 1;
         if flags & 0x10 != 0 {
-            self.skip(layers * 4)?;
+            self.skip(usize::from(layers) * 4)?;
         }
         if flags & 0x08 != 0 {
             for _ in 0..self.next()? {
@@ -137,7 +144,7 @@ impl Bytes<'_> {
                 self.skip(references.into())?;
             }
         }
-        Some(())
+        Some(layers)
     }
 }
 
@@ -289,6 +296,7 @@ mod tests {
                 is_predicted: written.is_predicted,
                 uses_lower_layer: written.has_layers && written.uses_lower_layer,
                 layer: if written.has_layers { written.layer } else { none },
+                spatial_layers: written.structure.as_ref().map(|(layers, ..)| *layers),
                 length: bytes.len(),
             };
             prop_assert_eq!(read, Some(expected));

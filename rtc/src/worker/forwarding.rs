@@ -41,6 +41,7 @@ impl Worker {
         let payload_type = packet.header.payload_type;
         let incoming = incoming_payload(track, publisher, payload_type).ok_or(DropReason::OtherCodec)?;
         let mut media = MediaPacket::new(packet, track.codec, incoming.is_red);
+        track.note_stream(key.layer, &media);
         let is_layered = track.is_layered();
         if is_layered {
             key.layer = track.read_layer(&mut media, descriptor, self.now);
@@ -68,7 +69,8 @@ impl Worker {
             self.revived.push(key.track);
         }
         if media.is_entry_point && !media.is_audio {
-            layer.note_key_frame(self.now);
+            let layer = track.key_frame_layer(key.layer);
+            track.layers.get_mut(layer).ok_or(DropReason::Unclaimed)?.note_key_frame(self.now);
         }
         self.counters.published_packets += 1;
         if let Some(level) = packet.extensions.audio_level {

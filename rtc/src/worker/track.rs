@@ -61,6 +61,8 @@ pub struct PublishedTrack {
     pub dependencies: DependencyReader,
     /// Reads the layers of VP9 without them.
     pub vp9_layers: Vp9Layers,
+    /// Of simulcast: the one of the streams in which all layers are, if there is one.
+    layered_stream: Option<usize>,
 }
 
 /// A layer of a published track.
@@ -151,6 +153,7 @@ impl PublishedTrack {
             quality_use: QualityUse::new(now),
             dependencies: DependencyReader::default(),
             vp9_layers: Vp9Layers::default(),
+            layered_stream: None,
         }
     }
 
@@ -182,7 +185,17 @@ impl PublishedTrack {
 
     /// Returns whether the layers of the track are in one stream.
     pub fn is_layered(&self) -> bool {
-        self.codec.has_layers() && self.layers.first().is_some_and(|layer| layer.rid.is_none())
+        let is_alone = self.layers.first().is_some_and(|layer| layer.rid.is_none());
+        self.codec.has_layers() && (is_alone || self.layered_stream.is_some())
+    }
+
+    /// Notes whether all layers are in one of the streams of simulcast, as libwebrtc sends VP9 for which no mode was chosen.
+    pub fn note_stream(&mut self, layer: usize, media: &MediaPacket) {
+        match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
+            Some(2..) => self.layered_stream = Some(layer),
+            Some(_) if self.layered_stream.is_some_and(|stream| stream != layer) => self.layered_stream = None,
+            _ => {}
+        }
     }
 
     /// Returns whether who gets a layer gets all below it as well, in each picture.
@@ -214,7 +227,7 @@ impl PublishedTrack {
 
     /// Returns the index of the layer whose key frames are those of a layer: in one stream, all have them together.
     pub fn key_frame_layer(&self, layer: usize) -> usize {
-        if self.is_layered() { 0 } else { layer }
+        if self.is_layered() { self.layered_stream.unwrap_or(0) } else { layer }
     }
 
     /// Returns the receiver's entry.

@@ -76,12 +76,14 @@ pub struct Publication {
     pub timestamp: u32,
     pub picture: u16,
     pub is_red: bool,
+    /// The layer whose stream [`World::send_part`] sends, if there are several.
+    pub rid: Option<&'static str>,
 }
 
 impl Publication {
     pub fn new(client: usize, sid: &str, mid: Mid, codec: RtcCodec) -> Self {
         let sid = sid.to_owned();
-        Self { client, sid, mid, codec, sequence: 1000, timestamp: 5000, picture: 1, is_red: false }
+        Self { client, sid, mid, codec, sequence: 1000, timestamp: 5000, picture: 1, is_red: false, rid: None }
     }
 
     /// Returns how the next frame of VP8 begins: a descriptor with all counters, then the first byte of a key frame or of another.
@@ -245,7 +247,8 @@ impl World {
 
     /// Sends a packet of the picture that the last one was of, as the last one of it or not, with a dependency descriptor.
     pub fn send_part(&mut self, track: &mut Publication, payload: &[u8], end: (bool, Option<RawDescriptor>)) {
-        self.write_part(track, None, payload, end);
+        let rid = track.rid;
+        self.write_part(track, rid, payload, end);
         self.settle();
     }
 

@@ -40,12 +40,17 @@ struct Call {
 
 impl Call {
     fn new(mode: ConnectionMode, codec: Codec) -> Self {
+        Self::of_streams(mode, codec, &[])
+    }
+
+    /// With an offer of several streams.
+    fn of_streams(mode: ConnectionMode, codec: Codec, rids: &[&str]) -> Self {
         let mut world = World::new();
         world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
         let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
         let layer = |(quality, width)| LayerInfo { quality, width, height: width / 2, bitrate: 0 };
         world.layers = Quality::ALL.into_iter().zip([320, 640, 1280]).map(layer).collect();
-        let camera = world.publish(alice, "TR_camera", codec, &[]);
+        let camera = world.publish(alice, "TR_camera", codec, rids);
         world.subscribe(bob, &camera);
         Self { world, alice, bob, camera, pictures: 0, is_independent: false, has_descriptors: false }
     }
@@ -82,10 +87,14 @@ impl Call {
     fn vp9(&self, (spatial, temporal): (u8, u8), is_first: bool, is_key: bool) -> Vec<u8> {
         let [high, low] = (self.pictures | 0x8000).to_be_bytes();
         let place = if is_first { 0x08 } else { 0x04 };
-        let mut payload = vec![0xb0 | place | if is_key { 0 } else { 0x40 }, high, low];
+        let has_structure = self.camera.rid.is_some() && is_key && is_first && spatial == 0;
+        let flags = place | if is_key { 0 } else { 0x40 } | if has_structure { 0x02 } else { 0 };
+        let mut payload = vec![0xb0 | flags, high, low];
         let uses_lower_layer = spatial > 0 && (is_key || !self.is_independent);
         payload.push(temporal << 5 | if temporal == 0 { 0x10 } else { 0 } | spatial << 1 | u8::from(uses_lower_layer));
         payload.extend((!is_key).then_some(2));
+        // Two layers, without their sizes.
+        payload.extend(has_structure.then_some(1 << 5));
         payload.extend([spatial, temporal]);
         payload.resize(BYTES[usize::from(spatial)], 0);
         payload
@@ -124,7 +133,7 @@ fn spatial(packet: &Received) -> u8 {
     match packet.payload[0] {
         // AV1, at the beginning of a key picture and elsewhere.
         0x18 | 0x10 => packet.payload[1],
-        _ => packet.payload[if packet.payload[0] & 0x40 != 0 { 5 } else { 4 }],
+        flags => packet.payload[if flags & 0x42 != 0 { 5 } else { 4 }],
     }
 }
 
@@ -221,6 +230,25 @@ fn of_layers_that_refer_to_others_in_key_pictures_only_a_receiver_gets_its_own()
             let all: Vec<_> = received.chunk_by(|before, after| before.timestamp == after.timestamp).collect();
             assert!(all.iter().all(|picture| picture.iter().filter(|packet| packet.is_last).count() == 1));
             assert!(all.iter().all(|picture| picture.last().unwrap().is_last), "{mode:?} {codec}");
+        }
+        assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "nobody waits any more");
+    }
+}
+
+#[test]
+fn layers_in_one_of_several_streams_are_chosen_as_those_of_a_single_one() {
+    for mode in MODES {
+        let mut call = Call::of_streams(mode, Codec::Vp9, &["q", "h"]);
+        (call.is_independent, call.camera.rid) = (true, Some("h"));
+        call.send_picture(2, true);
+        call.stream(30, 2);
+        assert_eq!(pictures(&call.take_received()).last(), Some(&(2, 1)), "{mode:?}");
+        for layer in [0, 1] {
+            call.set(quality(Quality::ALL[usize::from(layer)]));
+            call.stream(30, 2);
+            let received = call.take_received();
+            assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?}");
+            assert_eq!(pictures(&received).last(), Some(&(2, layer)), "{mode:?}");
         }
         assert!(call.world.clients[call.alice].publisher.key_frame_requests.is_empty(), "nobody waits any more");
     }
