@@ -21,7 +21,6 @@ pub struct DependencyDescriptor(pub Arc<[u8]>);
 #[derive(Debug, Default)]
 pub struct DependencyReader {
     structure: Option<Box<Structure>>,
-    has_independent_layers: bool,
 }
 
 /// What a descriptor says that is needed to forward its packet.
@@ -36,7 +35,7 @@ pub struct Dependencies {
 impl DependencyReader {
     /// Whether receivers of a spatial layer need the frames of those below it in key pictures only, as far as is known.
     pub fn has_independent_layers(&self) -> bool {
-        self.has_independent_layers
+        self.structure.as_ref().is_some_and(|structure| structure.has_independent_layers)
     }
 
     /// Reads a descriptor; `None` if it is malformed, or if no structure has come that it refers to.
@@ -52,9 +51,7 @@ impl DependencyReader {
             bits.skip(2)?;
         }
         if has_structure {
-            let structure = Box::new(Structure::read(&mut bits)?);
-            self.has_independent_layers = structure.has_independent_layers();
-            self.structure = Some(structure);
+            self.structure = Some(Box::new(Structure::read(&mut bits)?));
         }
         let structure = self.structure.as_ref()?;
         if has_active {

@@ -17,17 +17,12 @@ impl SpatialLayers {
         Self(if layer < 8 { u8::MAX << layer } else { 0 })
     }
 
-    /// One layer.
+    /// A layer alone.
     pub const fn only(layer: u8) -> Self {
         Self(Self::bit(layer))
     }
 
-    /// Adds a layer.
-    pub const fn insert(&mut self, layer: u8) {
-        self.0 |= Self::bit(layer);
-    }
-
-    /// Adds layers.
+    /// Adds the layers of another set.
     pub const fn extend(&mut self, others: Self) {
         self.0 |= others.0;
     }
@@ -37,7 +32,7 @@ impl SpatialLayers {
         self.0 & Self::bit(layer) != 0
     }
 
-    /// The bit of a layer. A stream has at most 8; what is above the best one is wanted by those who want all.
+    /// The bit of a layer. A stream has at most 8; a higher number, as that of a limit which includes all, stands for the last one.
     const fn bit(layer: u8) -> u8 {
         1 << if layer < 8 { layer } else { 7 }
     }

@@ -13,6 +13,8 @@ pub struct Structure {
     templates: Vec<Template>,
     /// For each spatial layer, the decode target that has all its temporal layers.
     best_targets: Vec<Option<usize>>,
+    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only.
+    pub has_independent_layers: bool,
 }
 
 /// What a frame can be like.
@@ -60,7 +62,9 @@ impl Structure {
         }
         let best = templates.last().map_or(0, |template| template.spatial);
         let best_targets = (0..=best).map(|spatial| find_best_target(&templates, targets, spatial)).collect();
-        Some(Self { offset, targets, templates, best_targets })
+        let mut structure = Self { offset, targets, templates, best_targets, has_independent_layers: false };
+        structure.has_independent_layers = structure.leaves_out_lower_layers();
+        Some(structure)
     }
 
     /// Returns the number of decode targets.
@@ -91,7 +95,7 @@ impl Structure {
         for (layer, target) in (0..).zip(&self.best_targets).skip(usize::from(spatial) + 1) {
             // A layer without a target cannot be decoded without all below it.
             if target.is_none_or(is_present) {
-                layers.insert(layer);
+                layers.extend(SpatialLayers::only(layer));
             }
         }
         let best = u8::try_from(self.best_targets.len()).unwrap_or(u8::MAX) - 1;
@@ -102,8 +106,8 @@ impl Structure {
         layers
     }
 
-    /// Whether receivers of a spatial layer need the frames of those below it in key pictures only.
-    pub fn has_independent_layers(&self) -> bool {
+    /// Whether there are frames that receivers of the layer above theirs do without.
+    fn leaves_out_lower_layers(&self) -> bool {
         let is_independent = |template: &Template| {
             let above = template.spatial + 1;
             usize::from(above) < self.best_targets.len()

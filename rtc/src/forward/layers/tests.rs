@@ -52,7 +52,7 @@ impl Encoder {
 fn layers_are_a_set() {
     let mut layers = SpatialLayers::from(2);
     assert_eq!([0, 1, 2, 3, u8::MAX].map(|layer| layers.contains(layer)), [false, false, true, true, true]);
-    layers.insert(0);
+    layers.extend(SpatialLayers::only(0));
     assert_eq!([0, 1, 2].map(|layer| layers.contains(layer)), [true, false, true]);
 }
 
