@@ -20,10 +20,14 @@ def layers_sent(publisher):
     return [layer for layer in publisher.call("stats")["outbound"] if layer["kind"] == "video"]
 
 
-def share_of_frames(publisher, receiver, before, count=None):
+def sent_pictures(publisher):
+    """How many pictures were sent: layers in streams of their own have the same ones."""
+    return max(layer["framesSent"] or 0 for layer in layers_sent(publisher))
+
+
+def share_of_frames(publisher, receiver, before, count=sent):
     """The share of the frames sent since then that a receiver has decoded. The two are not counted in the same moment."""
-    count = count or (lambda: sent(publisher))
-    (decoded, sent_before), now = before, (frames(receiver, publisher)[0], count())
+    (decoded, sent_before), now = before, (frames(receiver, publisher)[0], count(publisher))
     share = (now[0] - decoded) / max(1, now[1] - sent_before)
     assert share >= DECODED - 2 / (WATCH * 15), f"{receiver.name} decoded {share:.0%} of the frames of {publisher.name}"
     return share
@@ -106,14 +110,12 @@ def a_codec_survives_losses(call, codec):
     publisher, receiver = call.clients
     publisher.call("publish", codec=codec, simulcast=True)
     height = lambda: inbound(receiver, publisher)["frameHeight"] or 0
-    # Layers in streams of their own have the same frames.
-    sent_pictures = lambda: max(layer["framesSent"] or 0 for layer in layers_sent(publisher))
     has_layers = publisher.kind == receiver.kind == "chromium"
     wait_for("video", lambda: frames(receiver, publisher)[0] > 0)
     if has_layers:
         wait_for("the best layer", lambda: height() == HEIGHTS["HIGH"])
     time.sleep(WATCH)
-    before = frames(receiver, publisher)[0], sent_pictures()
+    before = frames(receiver, publisher)[0], sent_pictures(publisher)
     time.sleep(WATCH)
     call.conclave.request("POST", f"/v1/rooms/{call.room}/participants/{publisher.name}/role", {"role": "guest"})
     for quality in ("LOW", "HIGH") if has_layers else ():

@@ -1,7 +1,9 @@
 """The servers of a check: Conclave, and LiveKit where it is the media plane."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -15,9 +17,12 @@ KEY, SECRET = "check-clients", "a-secret-of-the-check-that-is-long-enough"
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Returns a port below those that the system gives to connections, one of which could have it before it is used."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class LiveKit:

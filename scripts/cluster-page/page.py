@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 
 from blocks import blocks
+from deployment import free_port
 from files import FOLDER
-from servers import NODES, PASSWORD, TOKEN, Node, Postgres, create_room, fail, free_port, run, start_nodes, wait
+from servers import NODES, PASSWORD, TOKEN, Node, Postgres, create_room, fail, run, start_nodes, wait
 
 
 def shell(commands, nodes, config, postgres, answers=""):

@@ -1,17 +1,16 @@
 """The servers of a cluster: a throw-away PostgreSQL, and nodes of Conclave on it."""
 
-import contextlib
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+from deployment import free_port
 
 NODES = ("node-1", "node-2", "node-3")
 PASSWORD = "a password of this check"
@@ -30,15 +29,6 @@ def run(*command, **options):
     if done.returncode != 0:
         fail(f"{' '.join(map(str, command))}: {done.stdout}{done.stderr}")
     return done.stdout
-
-
-def free_port():
-    """Returns a port below those that the system gives to connections, one of which could have it before it is used."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def wait(what, is_true):

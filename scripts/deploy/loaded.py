@@ -3,7 +3,6 @@
 import contextlib
 import http.server
 import json
-import os
 import ssl
 import subprocess
 import threading
@@ -14,6 +13,7 @@ import urllib.request
 from deployment import free_port
 from pushing import Receiver, push
 from servers import TOKEN
+from settings import environment
 from telling import wait_for
 
 # How long an upload takes that would be over at once: long enough to be seen.
@@ -21,10 +21,6 @@ UPLOAD_SECONDS = 4
 UPLOAD_ID = "<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
 UPLOADED = "<CompleteMultipartUploadResult><ETag>1</ETag></CompleteMultipartUploadResult>"
 COLOR, TONE = (200, 40, 40), 440
-
-
-def environment(settings):
-    return {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | settings
 
 
 class Listener:

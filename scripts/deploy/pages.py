@@ -10,7 +10,7 @@ from pathlib import Path
 
 import preparation
 from blocks import blocks
-from loaded import environment
+from settings import environment
 
 STAND_IN = Path(__file__).resolve().parent / "stand_in.py"
 PROGRAMS = ("apt", "cargo", "conclave", "docker", "install", "kubectl", "podman", "sudo", "systemctl", "useradd")

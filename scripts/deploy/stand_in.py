@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from settings import check_settings
+
 FOLDER, SOURCES = Path(os.environ["CHECK_FOLDER"]), Path.cwd()
 PROGRAM, VALIDATE, REAL = (os.environ[f"CHECK_{name}"] for name in ("PROGRAM", "VALIDATE", "PATH"))
 NOTES = FOLDER / "notes.json"
@@ -136,19 +138,11 @@ def podman(words):
         expect(f"VOLUME {options['--volume'].split(':')[1]}\n" in containerfile, "the data is in another folder")
         given = [value for option, value in zip(words[1:-1], words[2:]) if option == "--env"]
         settings = dict(value.split("=", 1) if "=" in value else (value, os.environ[value]) for value in given)
-        check_settings(settings)
+        check_settings(PROGRAM, FOLDER, settings)
         note(container=options["--name"])
     else:
         expect(words[:2] == ["exec", notes().get("container")], "there is no such container")
         in_container(words[2:])
-
-
-def check_settings(settings):
-    """Lets the program read settings."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | settings
-    ended = subprocess.run([PROGRAM, "--data", FOLDER / "none", "check", "--json"], env=env, capture_output=True, text=True)
-    failed = [part for part in json.loads(ended.stdout) if part["part"] == "configuration" and part["verdict"] == "failure"]
-    expect(not failed, failed)
 
 
 def docker(words):
