@@ -50,17 +50,20 @@ fn the_server_that_becomes_active_migrates_and_one_of_the_older_version_waits_fo
         let epoch = database.run("SELECT url FROM leadership WHERE epoch = 2");
         Some(epoch.trim().to_owned()).filter(|url| !url.is_empty())
     });
-    let behind = if next == waiting.api {
-        let mut running = of_behind.ready(&behind);
-        assert_eq!(running.terminate(), Some(0), "{}", behind.log());
+    let still_waiting = if next == waiting.api {
+        assert_eq!(of_behind.ready(&behind).terminate(), Some(0), "{}", behind.log());
+        None
+    } else {
+        Some((behind, of_behind))
+    };
+    let active = starting.ready(&upgraded);
+    // Only now: it could become active before the newer one.
+    let behind = still_waiting.unwrap_or_else(|| {
         let again = older();
         again.copy_keys(&first);
         let starting = again.spawn();
         (again, starting)
-    } else {
-        (behind, of_behind)
-    };
-    let active = starting.ready(&upgraded);
+    });
     assert_eq!(version(), schema + 1);
     assert!(has_room(&active, "kept") && has_room(&active, "beside"));
     let refused = Waiting::of(&behind.0).until_role("waiting_for_upgrade");
