@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import time
 import venv
 from hashlib import sha256
 from pathlib import Path
@@ -14,10 +16,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SDK = ROOT / "sdk"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "sdk"
+STARTED = time.monotonic()
 
 
 # The oldest program of each language that the tools here run on.
 NEEDED = {"node": (20, 19), "go": (1, 26)}
+
+
+def say(text, to=None):
+    """Prints what is done now, with the seconds since the start, on stdout or elsewhere."""
+    print(f"[{time.monotonic() - STARTED:3.0f} s] {text}", file=to, flush=True)
 
 
 def run(command, **options):
@@ -46,6 +54,7 @@ def python_tools():
     requirements = SDK / "python" / "requirements.txt"
     folder = TARGET / f"python-{sha256(requirements.read_bytes()).hexdigest()[:12]}"
     if not (folder / "installed").exists():
+        say("python: installing the tools", sys.stderr)
         venv.create(folder, clear=True, with_pip=True)
         run([folder / "bin" / "pip", "install", "--quiet", "--requirement", requirements])
         (folder / "installed").touch()
@@ -57,6 +66,7 @@ def node_modules(package="typescript"):
     lock = SDK / package / "package-lock.json"
     folder = TARGET / f"{package}-{sha256(lock.read_bytes()).hexdigest()[:12]}"
     if not (folder / "installed").exists():
+        say(f"{package}: installing the packages of npm", sys.stderr)
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(SDK / package / name, folder)
@@ -77,5 +87,6 @@ def go_tool(name):
     source = GO_TOOLS[name]
     folder = TARGET / f"go-{name}-{source.rpartition('@')[2]}"
     if not (folder / name).exists():
+        say(f"go: installing {name}", sys.stderr)
         run(["go", "install", source], env=os.environ | {"GOBIN": str(folder.absolute()), "GOFLAGS": ""})
     return folder / name
