@@ -1,4 +1,5 @@
-//! `/docs`: the OpenAPI description in Swagger UI, whose files are part of the program, and the pages of documentation.
+//! `/docs`: the OpenAPI description in Swagger UI, whose files are part of the program, and the pages of documentation with
+//! what they link to.
 //!
 //! It works without the internet, and its policy lets the browser load nothing from anywhere else. It needs no admin token:
 //! a browser sends none when it opens a page, and there is nothing here that `/openapi.json` does not show to everybody on
@@ -26,25 +27,34 @@ pub fn configure(config: &mut web::ServiceConfig) {
     describe(config);
     let page = web::get().to(async || page_response(POLICY).content_type(ContentType::html()).body(PAGE));
     config.service(single_method_resource("/docs", Method::Get, page));
-    let index = web::get().to(async || text("text/plain", pages::index()));
+    let index = web::get().to(async || shown("/llms.txt", pages::index()));
     config.service(single_method_resource("/llms.txt", Method::Get, index));
-    config.service(single_method_resource("/docs/{file}", Method::Get, web::get().to(file)));
-    config.service(single_method_resource("/sdk/{language}/README.md", Method::Get, web::get().to(sdk)));
-}
-
-fn text(kind: &str, text: impl MessageBody + 'static) -> HttpResponse {
-    page_response(POLICY).content_type(format!("{kind}; charset=utf-8")).body(text)
-}
-
-async fn sdk(language: web::Path<String>) -> HttpResponse {
-    let page = pages::sdk(&language).map(|page| text("text/markdown", page));
-    page.unwrap_or_else(|| ApiError::from(no_such_route()).to_http())
-}
-
-async fn file(name: web::Path<String>) -> HttpResponse {
-    if let Some(page) = pages::page(&name) {
-        return text("text/markdown", page);
+    for file in pages::FILES {
+        let route = web::get().to(move || async move { shown(file.path, file.content) });
+        config.service(single_method_resource(file.path, Method::Get, route));
     }
+    config.service(single_method_resource("/docs/{file}", Method::Get, web::get().to(viewer_file)));
+    // What is not in these folders is not found, rather than guarded by the admin token.
+    for folder in ["/config", "/deploy", "/docs", "/sdk"] {
+        let missing = web::to(async || ApiError::from(no_such_route()).to_http());
+        config.service(web::scope(folder).default_service(missing));
+    }
+}
+
+/// The response with a file for readers, of the type that its ending tells.
+fn shown(path: &str, content: impl MessageBody + 'static) -> HttpResponse {
+    let kind = match path.rsplit('.').next() {
+        Some("md") => "text/markdown; charset=utf-8",
+        Some("png") => "image/png",
+        Some("svg") => "image/svg+xml",
+        Some("json") => "application/json",
+        // Settings, which a browser shows instead of saving them.
+        _ => "text/plain; charset=utf-8",
+    };
+    page_response(POLICY).content_type(kind).body(content)
+}
+
+async fn viewer_file(name: web::Path<String>) -> HttpResponse {
     let kind = match name.rsplit('.').next() {
         Some("js") => "text/javascript",
         Some("css") => "text/css",

@@ -1,74 +1,96 @@
-//! `/docs/{page}.md`, `/sdk/{language}/README.md` and `/llms.txt`: the documentation of this version as Markdown, for programs and for
-//! those who have only the server.
+//! The documentation of this version as Markdown, for programs and for those who have only the server: the pages, with the pictures and
+//! the files that they link to, each at its path in the repository, and `/llms.txt`, which lists the pages.
 
-/// Its table of the pages says what each is about.
-const README: &str = include_str!("../../../README.md");
-
-macro_rules! pages {
-    ($($name:literal),+ $(,)?) => { [$(($name, include_str!(concat!("../../../docs/", $name)))),+] };
-}
-
-/// The pages of `docs/`, by their names.
-const PAGES: &[(&str, &str)] = &pages![
-    "api.md",
-    "billing.md",
-    "clients.md",
-    "cluster.md",
-    "configuration.md",
-    "deployment.md",
-    "embedding.md",
-    "from-100ms.md",
-    "from-daily.md",
-    "from-livekit.md",
-    "from-twilio.md",
-    "guide.md",
-    "livekit.md",
-    "operations.md",
-    "performance.md",
-    "postgresql.md",
-    "recordings.md",
-    "reliability.md",
-    "running.md",
-    "webhooks.md",
-];
-
-macro_rules! sdks {
-    ($($language:literal),+ $(,)?) => {
-        [$(($language, include_str!(concat!("../../../sdk/", $language, "/README.md")))),+]
+macro_rules! files {
+    ($($path:literal),+ $(,)?) => {
+        &[$(File { path: concat!("/", $path), content: include_bytes!(concat!("../../../", $path)) }),+]
     };
 }
 
-/// The pages of the SDKs, by the names of their folders.
-const SDKS: &[(&str, &str)] = &sdks!["python", "typescript", "go", "react"];
-
-/// Returns the page of an SDK by its language, such as `python`.
-pub(super) fn sdk(language: &str) -> Option<&'static str> {
-    SDKS.iter().find(|(known, _)| *known == language).map(|(_, text)| *text)
+/// A file of the repository, which is part of the program.
+pub(super) struct File {
+    /// Where it is served, such as `/docs/running.md`. Links between files are relative to it.
+    pub path: &'static str,
+    pub content: &'static [u8],
 }
 
-/// Returns a page by its name, such as `running.md`.
-pub(super) fn page(name: &str) -> Option<&'static str> {
-    PAGES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
-}
+/// The pages, and what they link to.
+pub(super) const FILES: &[File] = files![
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "SECURITY.md",
+    "config/conclave.service",
+    "config/conclave.toml",
+    "config/plans.toml",
+    "deploy/cluster/compose.yaml",
+    "deploy/cluster/kubernetes/kustomization.yaml",
+    "deploy/compose.yaml",
+    "deploy/grafana/conclave.json",
+    "deploy/kubernetes/kustomization.yaml",
+    "deploy/litestream.yml",
+    "deploy/prometheus/alerts.yaml",
+    "deploy/prometheus/prometheus.yml",
+    "docs/api.md",
+    "docs/billing.md",
+    "docs/clients.md",
+    "docs/cluster.md",
+    "docs/configuration.md",
+    "docs/console/overview.png",
+    "docs/console/room.png",
+    "docs/console/template.png",
+    "docs/console/timeline.png",
+    "docs/cpu-by-the-number-of-subscribers.svg",
+    "docs/deep-pages-by-the-rows-that-they-skip.svg",
+    "docs/deployment.md",
+    "docs/embedding.md",
+    "docs/embedding/call.png",
+    "docs/embedding/lobby.png",
+    "docs/from-100ms.md",
+    "docs/from-daily.md",
+    "docs/from-livekit.md",
+    "docs/from-twilio.md",
+    "docs/guide.md",
+    "docs/guide/call.png",
+    "docs/lists-by-the-number-of-rows.svg",
+    "docs/livekit.md",
+    "docs/operations.md",
+    "docs/performance.md",
+    "docs/postgresql.md",
+    "docs/recordings.md",
+    "docs/reliability.md",
+    "docs/requests-by-the-number-of-open-rooms.svg",
+    "docs/running.md",
+    "docs/webhooks.md",
+    "sdk/python/README.md",
+    "sdk/typescript/README.md",
+    "sdk/go/README.md",
+    "sdk/react/README.md",
+];
+
+/// Its table of the pages says what each is about.
+const README: &str = include_str!("../../../README.md");
 
 /// Returns what `/llms.txt` shows: what Conclave is, and the pages with what they are about, as <https://llmstxt.org> proposes.
 pub(super) fn index() -> String {
     let about = README.split("\n\n").nth(1).unwrap_or_default().replace('\n', " ");
     let pages: String =
         described().map(|(title, name, about)| format!("- [{title}](/docs/{name}): {about}\n")).collect();
-    let sdks: String = SDKS.iter().map(|(language, text)| listed_sdk(language, text)).collect();
+    let sdks = FILES.iter().filter(|file| file.path.starts_with("/sdk/"));
+    let sdks: String = sdks.map(|file| listed_sdk(file.path, &String::from_utf8_lossy(file.content))).collect();
     format!(
         "# Conclave\n\n> {about}\n\n## Documentation\n\n{pages}\n## SDKs\n\n{sdks}\n## API\n\n- [OpenAPI description](/openapi.json): all operations and types, as JSON\n"
     )
 }
 
 /// Returns the line of an SDK: the heading of its page, and the first sentence.
-fn listed_sdk(language: &str, text: &str) -> String {
+fn listed_sdk(path: &str, text: &str) -> String {
     let title = text.lines().next().unwrap_or_default().trim_start_matches("# ");
     let about = text.split("\n\n").nth(1).unwrap_or_default().replace("[Conclave](../../README.md)", "Conclave");
     let about = about.replace('\n', " ");
     let sentence = about.split_once(". ").map_or(&*about, |(sentence, _)| sentence);
-    format!("- [{title}](/sdk/{language}/README.md): {sentence}\n")
+    format!("- [{title}]({path}): {sentence}\n")
 }
 
 /// The rows of the README's table of pages: title, name, and what the page is about.
@@ -93,15 +115,19 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
         let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let written: BTreeSet<_> = names.filter(|name| name.ends_with(".md")).collect();
-        let embedded: BTreeSet<_> = PAGES.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let in_docs = FILES.iter().filter_map(|file| file.path.strip_prefix("/docs/"));
+        let embedded: BTreeSet<_> = in_docs.filter(|name| name.ends_with(".md")).map(str::to_owned).collect();
         let listed: BTreeSet<_> = described().map(|(_, name, _)| name.to_owned()).collect();
-        assert_eq!(embedded, written, "list each page in PAGES");
+        assert_eq!(embedded, written, "list each page in FILES");
         assert_eq!(listed, written, "list each page in README.md");
     }
 
     #[test]
     fn an_sdk_is_listed_by_its_heading_and_first_sentence() {
         let text = "# Conclave for A\n\nCalls [Conclave](../../README.md)\nfrom a server. Typed.\n\nMore.";
-        assert_eq!(listed_sdk("a", text), "- [Conclave for A](/sdk/a/README.md): Calls Conclave from a server\n");
+        assert_eq!(
+            listed_sdk("/sdk/a/README.md", text),
+            "- [Conclave for A](/sdk/a/README.md): Calls Conclave from a server\n"
+        );
     }
 }
