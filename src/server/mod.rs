@@ -93,7 +93,8 @@ pub struct Server {
     signalling: Option<EmbeddedPlane>,
     /// The listener of RTMP encoders, if they can connect.
     rtmp: Option<RtmpListener>,
-    tree: Tree,
+    /// Takes the media plane's reports, for as long as the server runs.
+    tree: Arc<Tree>,
     store: Store,
     /// The lease of the database, where servers share one.
     lease: Option<Lease>,

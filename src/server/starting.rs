@@ -9,7 +9,7 @@ use conclave_db::lease::{Holder, KeyIds, Lease, LeaseOptions, LeaseTiming, NodeI
 use conclave_db::{Location, OlderSchema, StoreError, Vault};
 use conclave_media::embedded::{EmbeddedPlane, RtmpAddress};
 use conclave_media::token::TokenSigner;
-use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet};
+use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet, ReportSink};
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, LeaseCheck};
 use tokio::sync::Semaphore;
@@ -189,14 +189,15 @@ impl StartingServer {
         let context = parts::actor_context(&config, &store, &media, &clock, &metrics, &data, &lease_check)?;
         // Last of what can fail: a start that fails must not hide for how long the server has been down.
         store.begin_run().await?;
-        let tree = Tree::start(context, &relay).await?;
-        reports.connect(Arc::new(tree.clone()));
+        let tree = Arc::new(Tree::start(context, &relay).await?);
+        let sink: Arc<dyn ReportSink> = tree.clone();
+        reports.connect(Arc::downgrade(&sink));
         let rtmp = media::serve_rtmp(signalling.as_ref(), rtmp_socket, rtmp_tls)?;
         let livekit_config = watch_media(&plane, &monitored, &tree, &clock);
         let backups = parts::backups(&config, &store, &clock, &metrics)?;
         let state = Arc::new(AppState {
             store: store.clone(),
-            tree: tree.clone(),
+            tree: Tree::clone(&tree),
             lease: view,
             passed_on: passed_on.clone(),
             media,

@@ -33,6 +33,7 @@ mod reference;
 mod scenarios;
 mod signalling;
 mod snapshot;
+mod stop;
 mod tls;
 mod tools;
 mod v1;

@@ -1,6 +1,6 @@
 //! Reports: what a media plane tells the control plane.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use conclave_model::egress::EgressState;
 use conclave_model::event::{Departure, ParticipantRef, PublishLimit, TrackSummary};
@@ -136,14 +136,15 @@ pub trait ReportSink: Send + Sync + 'static {
     fn report(&self, report: Report) -> ReportAnswer;
 }
 
-/// Takes the reports for a control plane that is started after the media plane. Clones share it.
+/// Takes the reports for a control plane that is started after the media plane, and that keeps the media plane: the other way round it is
+/// not kept. Clones share it.
 #[derive(Clone, Default)]
-pub struct ReportInlet(Arc<OnceLock<Arc<dyn ReportSink>>>);
+pub struct ReportInlet(Arc<OnceLock<Weak<dyn ReportSink>>>);
 
 impl ReportInlet {
-    /// Connects the control plane. Until then, reports count as refused, so that no participant can join. Only the first call has
-    /// an effect.
-    pub fn connect(&self, sink: Arc<dyn ReportSink>) {
+    /// Connects the control plane. Before that, and once it is dropped, reports count as refused, so that no participant can join.
+    /// Only the first call has an effect.
+    pub fn connect(&self, sink: Weak<dyn ReportSink>) {
         // There is one control plane.
         let _ = self.0.set(sink);
     }
@@ -151,7 +152,7 @@ impl ReportInlet {
 
 impl ReportSink for ReportInlet {
     fn report(&self, report: Report) -> ReportAnswer {
-        match self.0.get() {
+        match self.0.get().and_then(Weak::upgrade) {
             Some(sink) => sink.report(report),
             // The sender is dropped, which counts as `ReportError::Unavailable`.
             None => oneshot::channel().1,
