@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import random
 import signal
 import socket
@@ -13,16 +12,21 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from settings import environment
+
 KEY, SECRET = "check-clients", "a-secret-of-the-check-that-is-long-enough"
 
 
-def free_port():
-    """Returns a port below those that the system gives to connections, one of which could have it before it is used."""
+def free_port(count=1):
+    """Returns a port that is free for TCP and UDP, or the first of so many: below those that the system gives to connections, one of
+    which could have it before it is used."""
     while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        first = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as probes:
+            for port in range(first, first + count):
+                for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                    probes.enter_context(socket.socket(type=kind)).bind(("0.0.0.0", port))
+            return first
 
 
 class LiveKit:
@@ -94,8 +98,7 @@ class Conclave:
         log_file = Path(self.directory.name) / "conclave.log"
         log = log_file.open("a")
         command = [self.program, "--data", f"{self.directory.name}/data", "dev", "--listen", api, "--admin", admin]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | settings
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.process = subprocess.Popen(command, env=environment(settings), stdout=subprocess.PIPE, stderr=log, text=True)
         ready = self.process.stdout.readline()
         if not ready:
             raise RuntimeError(f"the server did not start: {log_file.read_text()}")

@@ -50,6 +50,14 @@ def has_firefox():
     return any(map(shutil.which, ("firefox-esr", "firefox")))
 
 
+def validator():
+    """Returns the program that reads compose files and manifests, which is built. None if it cannot be."""
+    program = target_directory() / "check-deploy" / "validate"
+    command = ["go", "build", "-o", program, "."]
+    is_built = shutil.which("go") and subprocess.run(command, cwd=ROOT / "scripts" / "deploy").returncode == 0
+    return program if is_built else None
+
+
 def program():
     """Returns the program to check, which is built unless CONCLAVE_BIN names one."""
     if given := os.environ.get("CONCLAVE_BIN"):

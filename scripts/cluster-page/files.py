@@ -3,9 +3,9 @@
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
+import preparation
 from servers import fail, run
 
 FOLDER = Path("deploy/cluster")
@@ -13,15 +13,6 @@ FOLDER = Path("deploy/cluster")
 
 def skipped(what):
     print(f"skipped: {what}", flush=True)
-
-
-def validator():
-    """Builds what reads compose files and manifests. None if it cannot be built."""
-    program = Path("target/check-cluster/validate").resolve()
-    if shutil.which("go") is None:
-        return None
-    built = subprocess.run(["go", "build", "-o", program, "."], cwd="scripts/deploy", capture_output=True)
-    return program if built.returncode == 0 else None
 
 
 def settings():
@@ -49,7 +40,7 @@ def check_syntax():
     given = set(re.findall(r"^([A-Z_]+)=", (FOLDER / ".env.example").read_text(), re.MULTILINE))
     if wanted != given:
         fail(f"compose.yaml and .env.example do not have the same variables: {wanted ^ given}")
-    validate = validator()
+    validate = preparation.validator()
     if validate is None:
         return skipped("scripts/deploy cannot be built")
     run(validate, "compose", FOLDER / "compose.yaml", env={**os.environ, **dict.fromkeys(wanted, "192.0.2.1")})

@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 from deployment import free_port
+from settings import environment
 
 NODES = ("node-1", "node-2", "node-3")
 PASSWORD = "a password of this check"
@@ -99,15 +100,14 @@ class Node:
     def __init__(self, binary, folder, database, api=None):
         self.binary, self.data, self.process = binary, folder, None
         self.api, self.admin = api or free_port(), free_port()
-        self.env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")},
+        self.env = environment({
             "CONCLAVE_HTTP__LISTEN": f"127.0.0.1:{self.api}",
             "CONCLAVE_HTTP__TRUSTED_PROXIES": "127.0.0.1",
             "CONCLAVE_CLUSTER__URL": f"http://127.0.0.1:{self.api}",
             "CONCLAVE_ADMIN__LISTEN": f"127.0.0.1:{self.admin}",
             "CONCLAVE_ADMIN__TOKEN": TOKEN,
             "CONCLAVE_DATABASE__URL_FILE": str(database),
-        }
+        })
 
     def start(self, config):
         arguments = [self.binary, "--config", config, "--data", self.data, "serve"]

@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
+
 from settings import check_settings
 
 FOLDER, SOURCES = Path(os.environ["CHECK_FOLDER"]), Path.cwd()

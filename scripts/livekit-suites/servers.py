@@ -2,8 +2,6 @@
 
 import json
 import os
-import random
-import socket
 import subprocess
 import tempfile
 import time
@@ -11,26 +9,11 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from deployment import free_port
+from settings import environment
 from tokens import KEY, SECRET
 
 START = 60
-
-
-def free_ports(count=1):
-    """Returns the first of so many consecutive ports that are free for UDP and TCP, and which the system gives to no client."""
-    while True:
-        first, held = random.randrange(10_000, 30_000), []
-        try:
-            for port in range(first, first + count):
-                for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-                    held.append(socket.socket(socket.AF_INET, kind))
-                    held[-1].bind(("0.0.0.0", port))
-            return first
-        except (OSError, OverflowError):
-            continue
-        finally:
-            for one in held:
-                one.close()
 
 
 class Server:
@@ -69,8 +52,8 @@ class Conclave(Server):
 
     def launch(self, directory, settings, log):
         workers = max(1, os.cpu_count() or 1)
-        first = free_ports(workers)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | {
+        first = free_port(workers)
+        variables = {
             "RUST_LOG": os.environ.get("RUST_LOG", "warn"),
             "CONCLAVE_LIMITS__REQUESTS_PER_SECOND": "100000",
             "CONCLAVE_LIMITS__BURST": "100000",
@@ -81,9 +64,9 @@ class Conclave(Server):
             "CONCLAVE_MEDIA__RTC__UDP_PORTS": f"{first}-{first + workers - 1}",
         }
         if settings.get("turn"):
-            environment |= {"CONCLAVE_MEDIA__RTC__TURN__SERVER": "on", "CONCLAVE_MEDIA__RTC__TURN__UDP_PORT": "0"}
+            variables |= {"CONCLAVE_MEDIA__RTC__TURN__SERVER": "on", "CONCLAVE_MEDIA__RTC__TURN__UDP_PORT": "0"}
         command = [self.program, "--data", directory / "data", "dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+        process = subprocess.Popen(command, env=environment(variables), stdout=subprocess.PIPE, stderr=log, text=True)
         line = process.stdout.readline()
         if not line:
             raise RuntimeError(f"conclave did not start, see {self.log}")
@@ -117,11 +100,11 @@ class LiveKit(Server):
     kind = "livekit-server"
 
     def launch(self, directory, settings, log):
-        self.port = free_ports()
+        self.port = free_port()
         config = {
             "port": self.port,
             "bind_addresses": ["127.0.0.1"],
-            "rtc": {"udp_port": free_ports(), "tcp_port": free_ports()},
+            "rtc": {"udp_port": free_port(), "tcp_port": free_port()},
             "room": {"auto_create": settings.get("auto_create", True)},
             "keys": {KEY: SECRET},
             "enable_data_tracks": True,
@@ -133,7 +116,7 @@ class LiveKit(Server):
         if settings.get("turn"):
             config["turn"] = {
                 "enabled": True,
-                "udp_port": free_ports(),
+                "udp_port": free_port(),
                 "allow_restricted_peer_cidrs": settings.get("allow_restricted_peer_cidrs") or [],
                 "deny_peer_cidrs": settings.get("deny_peer_cidrs") or [],
             }

@@ -13,7 +13,6 @@ the same when the server is killed and started again. A scenario orders faults f
 
 import http.client
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -24,9 +23,9 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from settings import environment
+
 SETTINGS = {"CONCLAVE_WEBHOOKS__TICK": "200ms", "RUST_LOG": "warn"}
-# Without settings of this machine.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")}
 RESTART_AFTER = 1.0
 # Headers that belong to one connection.
 OWN_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
@@ -40,7 +39,7 @@ class Server:
         self.process = self.api = self.admin = None
         project = self.start()["project_id"]
         command = [program, "key", "create", project, "--data", work / "data", "--json"]
-        created = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=work, env=ENVIRONMENT)
+        created = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=work, env=environment({}))
         self.key = json.loads(created.stdout)["key"]
 
     def start(self):
@@ -56,7 +55,7 @@ class Server:
         ]
         with open(self.work / "server.log", "ab") as log:
             self.process = subprocess.Popen(
-                command, cwd=self.work, env=ENVIRONMENT | SETTINGS, stdout=subprocess.PIPE, stderr=log
+                command, cwd=self.work, env=environment(SETTINGS), stdout=subprocess.PIPE, stderr=log
             )
         line = self.process.stdout.readline()
         if not line:

@@ -6,7 +6,7 @@ import subprocess
 
 
 def environment(settings):
-    """The environment of this check with these settings and no others of a server."""
+    """The environment of this check with these variables and no other settings of a server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CONCLAVE_")} | settings
 
 
