@@ -2,7 +2,8 @@
 
 import time
 
-from files import color, path, run, streams
+from media_files import color, run, streams
+from recorded_call import path
 from stories import DECODED, WATCH, WORST, frames, inbound, sent
 from telling import wait_for
 

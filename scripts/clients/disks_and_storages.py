@@ -10,8 +10,9 @@ from pathlib import Path
 import storage
 from browser import Browser, Pages
 from deployment import Conclave
-from files import HEIGHT, RED, WIDTH, Call, Participant, assert_color, assert_tone, path, streams
 from livekit import rtc
+from media_files import assert_color, assert_tone, streams
+from recorded_call import HEIGHT, RED, WIDTH, Call, Participant, path
 
 # The color and the tone of the page.
 TEAL, TONE = (20, 140, 140), 660

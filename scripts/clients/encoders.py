@@ -4,8 +4,9 @@ import asyncio
 
 import preparation
 from browser import Browser, Pages
-from files import BLUE, DURATION, RED, Call, assert_color, assert_tone, streams
+from media_files import assert_color, assert_tone, streams
 from pushing import push
+from recorded_call import BLUE, DURATION, RED, Call
 
 PUSHED, PAGED = (RED, 440), (BLUE, 880)
 

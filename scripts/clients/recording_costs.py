@@ -7,9 +7,9 @@ import urllib.request
 import json
 from pathlib import Path
 
-from files import HEIGHT, RED, WIDTH, Call, Participant, ffmpegs, path
 from livekit import rtc
 from pushing import Receiver
+from recorded_call import HEIGHT, RED, WIDTH, Call, Participant, ffmpegs, path
 
 SECONDS, BASELINE = 60, 15
 # Pictures that move, again and again.

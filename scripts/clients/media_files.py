@@ -1,0 +1,92 @@
+"""What a file has: codecs, a duration, and colors and tones at its places."""
+
+import array
+import json
+import math
+import subprocess
+
+SAMPLES_PER_SECOND = 48_000
+# How much silence lets what follows be the beginning of a tone, in seconds.
+SILENCE = 0.2
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True)
+    assert done.returncode == 0, f"{command[0]}: {done.stderr.decode()[-300:]}"
+    return done.stdout
+
+
+def streams(file):
+    """The codecs of a file, and its duration."""
+    probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", "format=duration:stream=codec_name", "-of", "json", file))
+    return [stream["codec_name"] for stream in probed["streams"]], float(probed["format"]["duration"])
+
+
+def begin(file):
+    """When the first picture or sound of a file begins. Places of a file count from there."""
+    probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", "format=start_time", "-of", "json", file))
+    return float(probed["format"]["start_time"])
+
+
+def color(file, at, x, y):
+    """The color of a place of the picture, given in shares of its width and height."""
+    place = f"crop=16:16:iw*{x}-8:ih*{y}-8,scale=1:1,format=rgb24"
+    pixel = run("ffmpeg", "-v", "error", "-ss", at, "-i", file, "-frames:v", "1", "-vf", place, "-f", "rawvideo", "-")
+    return tuple(pixel[:3])
+
+
+def assert_color(file, at, x, y, expected):
+    seen = color(file, at, x, y)
+    assert all(abs(one - other) < 40 for one, other in zip(seen, expected)), f"{seen} at {at} s, not {expected}"
+
+
+def blueness(file, crop):
+    """The time of each picture, and how blue a part of it is."""
+    tags = "frame=pts_time:frame_tags=lavfi.signalstats.UAVG"
+    movie = f"movie={file},crop={crop},signalstats"
+    frames = run("ffprobe", "-v", "error", "-f", "lavfi", "-i", movie, "-show_entries", tags, "-of", "csv=p=0")
+    return [tuple(map(float, line.split(",")[:2])) for line in frames.decode().splitlines()]
+
+
+def samples(file, begin=0, seconds=None):
+    limit = ["-t", seconds] if seconds else []
+    return array.array("h", run("ffmpeg", "-v", "error", "-ss", begin, "-i", file, *limit, "-ac", "1", "-ar", "48000", "-f", "s16le", "-"))
+
+
+def strength(sound, tone):
+    """How strong a tone is in a sound (Goertzel)."""
+    factor, before, last = 2 * math.cos(2 * math.pi * tone / SAMPLES_PER_SECOND), 0.0, 0.0
+    for sample in sound:
+        before, last = last, sample + factor * last - before
+    return math.sqrt(max(0, before**2 + last**2 - factor * before * last)) / max(1, len(sound))
+
+
+def assert_tone(file, at, tone, others=(1234,)):
+    sound = samples(file, at, 0.5)
+    heard, noise = strength(sound, tone), max(strength(sound, other) for other in others)
+    assert heard > 200 and heard > 5 * noise, f"no tone of {tone} Hz at {at} s: {heard:.0f}, others {noise:.0f}"
+
+
+def assert_silence(file, at):
+    loudest = max(map(abs, samples(file, at, 0.5)), default=None)
+    assert loudest is not None and loudest < 50, f"no silence at {at} s: {loudest}"
+
+
+def onsets(file):
+    """When white pictures begin, and when tones do."""
+    movie = f"movie={file},crop=iw/4:ih/4,signalstats"
+    frames = run("ffprobe", "-v", "error", "-f", "lavfi", "-i", movie, "-show_entries", "frame=pts_time:frame_tags=lavfi.signalstats.YAVG", "-of", "csv=p=0")
+    flashes, was_white = [], False
+    for line in frames.decode().splitlines():
+        at, brightness = map(float, line.split(",")[:2])
+        is_white = brightness > 170
+        flashes += [at] if is_white and not was_white else []
+        was_white = is_white
+    tones, quiet, sound = [], 0, samples(file)
+    for begin in range(0, len(sound) - 240, 240):
+        if max(map(abs, sound[begin : begin + 240])) > 1_500:
+            tones += [begin / SAMPLES_PER_SECOND] if quiet > SILENCE * SAMPLES_PER_SECOND / 240 else []
+            quiet = 0
+        else:
+            quiet += 1
+    return flashes, tones
