@@ -10,10 +10,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use conclave_fuzz::{records, seeds};
-use conclave_model::{Clock, Secret, Timestamp};
+use conclave_model::{Clock, MediaAddress, Secret, Timestamp};
 use conclave_turn::credentials::{password, username};
 use conclave_turn::machine::{MessageReader, Reaction, Session, Transport};
-use conclave_turn::{MediaPort, PATIENCE, TurnServer, TurnSettings};
+use conclave_turn::{PATIENCE, TurnServer, TurnSettings};
 use libfuzzer_sys::fuzz_target;
 use stun_types::attribute::{Nonce, RawAttribute, Realm, Username};
 use stun_types::message::{
@@ -50,9 +50,9 @@ fn worker() -> SocketAddr {
 fn run(data: &[u8]) {
     let Some((transport, rest)) = data.split_first() else { return };
     let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
-    let ports = [MediaPort { bound: bound(), advertised: worker() }];
+    let peers = [MediaAddress { bound: bound(), advertised: worker() }];
     let settings =
-        TurnSettings { secret: Secret::new(SECRET), ports: &ports, clock: clock.clone(), patience: PATIENCE };
+        TurnSettings { secret: Secret::new(SECRET), peers: &peers, clock: clock.clone(), patience: PATIENCE };
     let transport = if transport % 2 == 0 { Transport::Udp } else { Transport::Stream };
     let session = TurnServer::new(settings).session("198.51.100.1:5000".parse().unwrap(), transport);
     let mut world = World { session, clock, challenge: None, has_signed: false };

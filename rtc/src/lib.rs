@@ -49,7 +49,7 @@ pub use command::{
     TrackSettings,
 };
 pub use config::{Config, Limits};
-pub use driver::{BindError, UdpAddress, WorkerMetrics};
+pub use driver::{BindError, WorkerMetrics};
 pub use dropped::{DropReason, Drops};
 pub use event::{
     CodecUse, ConnectionQuality, Event, EventSink, FailureReason, PeerEvent, PeerQuality, PublishRate, Receivers,

@@ -5,10 +5,10 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use conclave_model::NamespacedRoom;
+use conclave_model::{MediaAddress, NamespacedRoom};
 
 use crate::config::Config;
-use crate::driver::{BindError, UdpAddress, WorkerMetrics, WorkerThread, start_worker};
+use crate::driver::{BindError, WorkerMetrics, WorkerThread, start_worker};
 use crate::event::EventSink;
 use crate::handle::RoomHandle;
 
@@ -45,7 +45,7 @@ impl Workers {
     }
 
     /// Returns the UDP sockets of all workers.
-    pub fn udp_addresses(&self) -> Vec<UdpAddress> {
+    pub fn udp_addresses(&self) -> Vec<MediaAddress> {
         self.threads.iter().flat_map(|thread| thread.udp.iter().copied()).collect()
     }
 
@@ -90,6 +90,6 @@ mod tests {
         };
         let workers = Workers::start(&config, Arc::new(|_| {})).unwrap();
         assert_eq!(workers.addresses(), [(false, free)]);
-        assert_eq!(workers.udp_addresses(), [crate::UdpAddress { bound: free, advertised: free }]);
+        assert_eq!(workers.udp_addresses(), [MediaAddress { bound: free, advertised: free }]);
     }
 }

@@ -40,5 +40,4 @@ pub mod machine {
 
 pub use framing::is_turn;
 pub use metrics::{TurnMetrics, TurnRefusal};
-pub use peers::MediaPort;
 pub use server::{PATIENCE, TurnServer, TurnSettings, UdpRelay};

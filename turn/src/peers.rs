@@ -3,14 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// A UDP socket of a media worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MediaPort {
-    /// The address of this machine that it is bound to.
-    pub bound: SocketAddr,
-    /// The address that clients are given.
-    pub advertised: SocketAddr,
-}
+use conclave_model::MediaAddress;
 
 /// The peers of all allocations.
 #[derive(Debug, Default)]
@@ -23,9 +16,9 @@ pub struct Peers {
 
 impl Peers {
     /// Takes the sockets of the media workers. Of those that are advertised alike, behind one external address, the first is meant.
-    pub fn new(ports: &[MediaPort]) -> Self {
+    pub fn new(addresses: &[MediaAddress]) -> Self {
         let mut peers = Self::default();
-        for MediaPort { bound, advertised } in ports {
+        for MediaAddress { bound, advertised } in addresses {
             peers.bound.entry(*advertised).or_insert(*bound);
             peers.advertised.insert(*bound, *advertised);
             peers.relayed[usize::from(bound.is_ipv6())].get_or_insert(bound.ip());
@@ -64,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_known_by_its_advertised_address_and_reached_at_the_bound_one() {
-        let port = |bound, advertised| MediaPort { bound: address(bound), advertised: address(advertised) };
+        let port = |bound, advertised| MediaAddress { bound: address(bound), advertised: address(advertised) };
         let ports = [
             port("10.0.0.1:7882", "192.0.2.1:7882"),
             port("10.0.0.2:7882", "192.0.2.1:7882"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conclave_model::{Clock, Secret};
+use conclave_model::{Clock, MediaAddress, Secret};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UdpSocket;
@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::metrics::TurnMetrics;
-use crate::peers::{MediaPort, Peers};
+use crate::peers::Peers;
 use crate::shared::Shared;
 use crate::stream::StreamClient;
 use crate::udp::UdpClients;
@@ -30,7 +30,7 @@ pub struct TurnSettings<'a> {
     /// Signs the credentials of participants, see [`crate::credentials`].
     pub secret: Secret,
     /// The sockets that may be relayed to.
-    pub ports: &'a [MediaPort],
+    pub peers: &'a [MediaAddress],
     /// The time by which credentials and allocations end.
     pub clock: Clock,
     /// How long a connection may be without an allocation; [`PATIENCE`] outside of tests.
@@ -45,8 +45,8 @@ impl TurnServer {
     /// A server without clients.
     #[must_use]
     pub fn new(settings: TurnSettings<'_>) -> Self {
-        let TurnSettings { secret, ports, clock, patience } = settings;
-        Self(Arc::new(Shared::new(secret, Peers::new(ports), clock, patience)))
+        let TurnSettings { secret, peers, clock, patience } = settings;
+        Self(Arc::new(Shared::new(secret, Peers::new(peers), clock, patience)))
     }
 
     /// Returns what it counts.

@@ -14,9 +14,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use conclave_model::{Clock, Secret, Timestamp};
+use conclave_model::{Clock, MediaAddress, Secret, Timestamp};
 use conclave_turn::credentials::{password, username};
-use conclave_turn::{MediaPort, TurnServer, TurnSettings, UdpRelay};
+use conclave_turn::{TurnServer, TurnSettings, UdpRelay};
 
 use client::{Link, READ_TIMEOUT, TurnClient};
 use requests::{channel_data, code, relayed};
@@ -47,9 +47,9 @@ impl World {
         worker.set_read_timeout(Some(DEADLINE)).unwrap();
         let address = worker.local_addr().unwrap();
         let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
-        let ports = [MediaPort { bound: address, advertised: address }];
+        let peers = [MediaAddress { bound: address, advertised: address }];
         let secret = Secret::new(SECRET);
-        let server = TurnServer::new(TurnSettings { secret, ports: &ports, clock: clock.clone(), patience });
+        let server = TurnServer::new(TurnSettings { secret, peers: &peers, clock: clock.clone(), patience });
         let udp = server.serve_udp(&[address.ip()], 0).unwrap();
         Self { tcp: serve_tcp(server.clone()), udp, server, clock, worker }
     }

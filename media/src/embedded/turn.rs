@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use conclave_model::{Clock, ParticipantSid, Secret, Timestamp};
-use conclave_rtc::{UdpAddress, Workers};
+use conclave_rtc::Workers;
 use conclave_turn::credentials::{password, username};
-use conclave_turn::{MediaPort, PATIENCE, TurnServer, TurnSettings, UdpRelay};
+use conclave_turn::{PATIENCE, TurnServer, TurnSettings, UdpRelay};
 use livekit_protocol::IceServer;
 
 /// TURN servers that share a secret with this server. `Debug` shows no secret.
@@ -61,10 +61,9 @@ impl TurnServers {
 impl OwnTurn {
     /// A server that relays to these media workers. It has no clients yet.
     pub(super) fn new(secret: Secret, workers: &Workers, clock: Clock) -> Self {
-        let port = |UdpAddress { bound, advertised }| MediaPort { bound, advertised };
-        let ports: Vec<_> = workers.udp_addresses().into_iter().map(port).collect();
+        let peers = workers.udp_addresses();
         Self {
-            server: TurnServer::new(TurnSettings { secret, ports: &ports, clock, patience: PATIENCE }),
+            server: TurnServer::new(TurnSettings { secret, peers: &peers, clock, patience: PATIENCE }),
             urls: Vec::new(),
             udp: None,
         }

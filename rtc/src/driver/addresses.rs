@@ -31,15 +31,6 @@ pub enum BindError {
     Thread(#[source] io::Error),
 }
 
-/// The address of a UDP socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UdpAddress {
-    /// The address of this machine that it is bound to.
-    pub bound: SocketAddr,
-    /// The address that is advertised to clients.
-    pub advertised: SocketAddr,
-}
-
 /// Returns the addresses to listen on, each with the one that is advertised to clients: itself, or an external one.
 ///
 /// # Errors

@@ -10,6 +10,6 @@ mod thread;
 mod udp;
 mod workload;
 
-pub use addresses::{BindError, UdpAddress};
+pub use addresses::BindError;
 pub use metrics::WorkerMetrics;
 pub use thread::{WorkerThread, start_worker};

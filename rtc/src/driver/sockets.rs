@@ -4,12 +4,13 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use conclave_model::MediaAddress;
 use mio::net::{TcpListener, UdpSocket};
 use mio::{Interest, Registry, Token};
 use str0m::Candidate;
 use str0m::net::{Protocol, TcpType, Transmit};
 
-use super::addresses::{BindError, UdpAddress, candidate_addresses};
+use super::addresses::{BindError, candidate_addresses};
 use super::connection::Rest;
 use super::metrics::{WorkerMetrics, add, set};
 use super::tcp::{TcpConnections, listen};
@@ -94,10 +95,10 @@ impl Sockets {
     }
 
     /// Returns the addresses of the UDP sockets.
-    pub fn udp_addresses(&self) -> Vec<UdpAddress> {
+    pub fn udp_addresses(&self) -> Vec<MediaAddress> {
         let bound = |port: &UdpPort| port.socket.local_addr().ok();
         let addresses = self.udp.iter().filter_map(|port| Some((bound(port)?, port.advertised)));
-        addresses.map(|(bound, advertised)| UdpAddress { bound, advertised }).collect()
+        addresses.map(|(bound, advertised)| MediaAddress { bound, advertised }).collect()
     }
 
     /// Notes that a socket is ready. The system says so once, so it is remembered until [`Sockets::receive`] has found the end.

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use conclave_model::MediaAddress;
 use mio::{Events, Poll, Waker};
 use str0m::Candidate;
 
-use super::addresses::{BindError, UdpAddress};
+use super::addresses::BindError;
 use super::metrics::{WorkerMetrics, add, set};
 use super::sockets::{CLOSE_UNBOUND, Sockets, WAKER};
 use super::workload::Workload;
@@ -35,7 +36,7 @@ pub struct WorkerThread {
     /// The addresses that are advertised to its clients.
     pub candidates: Vec<Candidate>,
     /// Its UDP sockets.
-    pub udp: Vec<UdpAddress>,
+    pub udp: Vec<MediaAddress>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }

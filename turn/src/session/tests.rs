@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use conclave_model::{Clock, Secret, Timestamp};
+use conclave_model::{Clock, MediaAddress, Secret, Timestamp};
 use stun_types::attribute::RawAttribute;
 use turn_types::attribute::EvenPort;
 use turn_types::message::CONNECT;
 
 use super::*;
 use crate::credentials::username;
-use crate::peers::{MediaPort, Peers};
+use crate::peers::Peers;
 use crate::quotas::OF_PARTICIPANT;
 use crate::requests::{Requests, binding, channel_data, code, indicated, lifetime, relayed, send};
 
@@ -43,7 +43,7 @@ fn bound() -> SocketAddr {
 impl World {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
-        let peers = Peers::new(&[MediaPort { bound: bound(), advertised: worker() }]);
+        let peers = Peers::new(&[MediaAddress { bound: bound(), advertised: worker() }]);
         let shared = Arc::new(Shared::new(Secret::new(SECRET), peers, clock.clone(), HOUR));
         Self { shared, clock, opened: 0 }
     }
