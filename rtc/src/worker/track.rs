@@ -11,8 +11,8 @@ use super::packet::Incoming;
 use super::subscription::{LayerChoice, Subscription};
 use crate::command::TrackSettings;
 use crate::forward::{
-    DependencyDescriptor, DependencyReader, KeyFrameRequests, MediaPacket, QualityUse, RateMeter, SequenceNumbers,
-    SpeechDetector, Vp9Layers,
+    DependencyDescriptor, KeyFrameRequests, LayerReader, MediaPacket, QualityUse, RateMeter, SequenceNumbers,
+    SpeechDetector,
 };
 use crate::recorder::PacketSink;
 use crate::track::{Codec, LayerInfo, NewTrack, Quality, TrackMedium};
@@ -57,10 +57,8 @@ pub struct PublishedTrack {
     pub speech: SpeechDetector,
     /// What the publisher knows of its use.
     pub quality_use: QualityUse,
-    /// Reads the dependency descriptors of AV1 and VP9.
-    pub dependencies: DependencyReader,
-    /// Reads the layers of VP9 without them.
-    pub vp9_layers: Vp9Layers,
+    /// Reads to which layers its packets belong.
+    pub layer_reader: LayerReader,
     /// Of simulcast: the one of the streams in which all layers are, if there is one.
     layered_stream: Option<usize>,
 }
@@ -151,8 +149,7 @@ impl PublishedTrack {
             source_sequence: 0,
             speech: SpeechDetector::default(),
             quality_use: QualityUse::new(now),
-            dependencies: DependencyReader::default(),
-            vp9_layers: Vp9Layers::default(),
+            layer_reader: LayerReader::default(),
             layered_stream: None,
         }
     }
@@ -200,8 +197,7 @@ impl PublishedTrack {
 
     /// Returns whether who gets a layer gets all below it as well, in each picture.
     pub fn sends_lower_layers(&self) -> bool {
-        let are_independent = self.dependencies.has_independent_layers() || self.vp9_layers.has_independent_layers();
-        self.is_layered() && !are_independent
+        self.is_layered() && !self.layer_reader.has_independent_layers()
     }
 
     /// Reads to which layer a packet of a stream with layers belongs, and returns its index. Layers become known with their first packet;
@@ -212,11 +208,7 @@ impl PublishedTrack {
         descriptor: Option<&DependencyDescriptor>,
         now: Instant,
     ) -> usize {
-        if let Some(descriptor) = descriptor {
-            media.add_dependencies(self.dependencies.read(&descriptor.0));
-        } else if let Some(descriptor) = &media.vp9 {
-            media.layer = Some(self.vp9_layers.read(descriptor));
-        }
+        self.layer_reader.read(media, descriptor);
         let spatial = media.layer.map_or(0, |layer| usize::from(layer.spatial));
         let layer = spatial.min(Quality::ALL.len() - 1);
         while self.layers.len() <= layer {
