@@ -122,6 +122,8 @@ pub struct Transport {
     pub handshake_with: Option<ClientAddress>,
     /// The layers of the sources seen, by SSRC; `None` for those that no track claims.
     pub layers: HashMap<Ssrc, Option<LayerKey>>,
+    /// The sources of retransmissions that the client's last offer names, by the source of what they repeat.
+    pub retransmissions: HashMap<Ssrc, Ssrc>,
     /// The tracks that arrive on it, by section.
     pub published: HashMap<Mid, TrackKey>,
     /// Data channels that the next offer of the server creates.
@@ -187,6 +189,7 @@ impl Transport {
             sources: VecDeque::new(),
             handshake_with: None,
             layers: HashMap::new(),
+            retransmissions: HashMap::new(),
             published: HashMap::new(),
             new_channels: Vec::new(),
             channels: HashMap::new(),

@@ -21,6 +21,8 @@ pub struct OfferedSection {
     pub track_id: Option<String>,
     /// The rids of the simulcast layers that it sends, in its order; empty without simulcast.
     pub rids: Vec<String>,
+    /// Sources (SSRCs) that it sends, each with the one of its retransmissions, as far as it says them.
+    pub retransmissions: Vec<(u32, u32)>,
     /// The codecs that the server forwards among those offered, the client's favourite first.
     pub codecs: Vec<Codec>,
     /// For payload types of video, the bitrates with which the client wants to be asked to send, as format parameters
@@ -34,6 +36,9 @@ const BITRATES: [&str; 3] = ["x-google-start-bitrate", "x-google-min-bitrate", "
 
 /// The most payload types of which the bitrates are repeated.
 const MOST_BITRATES: usize = 16;
+
+/// The most sources of a section whose retransmissions are read. A client sends three layers, and has a few that it sent before.
+const MOST_SOURCES: usize = 8;
 
 /// Reads the audio and video sections of an offer. Sections without a mid, and those of other media, are left out: Firefox
 /// gives its data section a direction too.
@@ -56,6 +61,7 @@ fn read_section(section: &str, default: Direction) -> Option<OfferedSection> {
         receives: matches!(direction, Direction::SendRecv | Direction::RecvOnly),
         track_id: attribute(section, "msid").and_then(|msid| msid.split_whitespace().nth(1)).map(str::to_owned),
         rids: attributes(section, "rid").filter_map(sent_rid).map(str::to_owned).collect(),
+        retransmissions: attributes(section, "ssrc-group").filter_map(flow_identification).take(MOST_SOURCES).collect(),
         codecs: codecs(section),
         bitrates: if medium == TrackMedium::Video { bitrates(section) } else { Vec::new() },
     })
@@ -99,6 +105,13 @@ fn sent_rid(value: &str) -> Option<&str> {
     let mut words = value.split_whitespace();
     let rid = words.next()?;
     (words.next()? == "send").then_some(rid)
+}
+
+/// Reads a group of a source and its retransmissions (RFC 5576, section 4.2, and RFC 4588, section 8.8).
+fn flow_identification(group: &str) -> Option<(u32, u32)> {
+    let mut words = group.strip_prefix("FID ")?.split_whitespace().map(str::parse);
+    let (source, retransmissions) = (words.next()?.ok()?, words.next()?.ok()?);
+    (words.next().is_none() && source != retransmissions).then_some((source, retransmissions))
 }
 
 /// Returns the forwarded codecs of a section in the client's order of preference, which is that of the payload types in the
@@ -149,6 +162,15 @@ mod tests {
             [("96", "x-google-start-bitrate=1190"), ("102", "x-google-max-bitrate=9;x-google-start-bitrate=1")];
         assert_eq!(bitrates(section), expected.map(|(number, named)| (number.to_owned(), named.to_owned())));
         assert_eq!(bitrates(&section.replace("m=video", "m=audio")), []);
+    }
+
+    #[test]
+    fn the_sources_of_retransmissions_are_read_and_no_other_groups() {
+        let section = "m=video 9 X 96\r\na=mid:0\r\na=ssrc-group:FID 1 2\r\na=ssrc-group:FEC-FR 1 3\r\na=ssrc-group:FID 4\r\n\
+            a=ssrc-group:FID 5 5\r\na=ssrc-group:FID 6 7 8\r\na=ssrc-group:FID 9 4294967296\r\na=ssrc-group:FID 4294967295 10\r\n";
+        assert_eq!(read_sections(section)[0].retransmissions, [(1, 2), (u32::MAX, 10)]);
+        let many = format!("m=video 9 X 96\na=mid:0\n{}", "a=ssrc-group:FID 1 2\n".repeat(MOST_SOURCES + 1));
+        assert_eq!(read_sections(&many)[0].retransmissions.len(), MOST_SOURCES);
     }
 
     #[test]

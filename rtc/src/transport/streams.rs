@@ -68,6 +68,20 @@ impl Transport {
         direct.stream_rx(&ssrc).map(|stream| (stream.mid(), stream.rid()))
     }
 
+    /// Receives the retransmissions of a source from where the client's offer says, unless their packets have named the layer. str0m reads
+    /// sources from descriptions without simulcast only. Pion names the layers in the first packets of each source, and not in those of
+    /// retransmissions.
+    pub fn expect_retransmissions(&mut self, ssrc: Ssrc) {
+        let Some(retransmissions) = self.retransmissions.get(&ssrc).copied() else { return };
+        self.change_or_fail(|rtc| {
+            let mut direct = rtc.direct_api();
+            let unknown = direct.stream_rx(&ssrc).filter(|stream| stream.rtx().is_none());
+            if let Some((mid, rid)) = unknown.map(|stream| (stream.mid(), stream.rid())) {
+                direct.expect_stream_rx(ssrc, Some(retransmissions), mid, rid);
+            }
+        });
+    }
+
     /// Requests a key frame of a layer. Returns whether that has sent yet.
     pub fn request_key_frame(&mut self, mid: Mid, rid: Option<Rid>) -> bool {
         let requested = self.change(|rtc| {

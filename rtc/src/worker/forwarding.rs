@@ -110,6 +110,7 @@ impl Worker {
             Some(LayerKey { track: *key, layer })
         });
         transport.layers.insert(ssrc, found);
+        transport.expect_retransmissions(ssrc);
         found
     }
 

@@ -2,6 +2,7 @@
 
 use conclave_model::TrackSid;
 use str0m::media::Mid;
+use str0m::rtp::Ssrc;
 
 use super::Worker;
 use super::peer::Peer;
@@ -39,6 +40,7 @@ impl Worker {
             }
             None => return,
         };
+        self.note_retransmissions(transport, &sections);
         self.register_credentials(transport);
         self.count_sections(transport, &answer);
         self.touch(transport);
@@ -55,6 +57,13 @@ impl Worker {
             self.silence_free_sections(key);
             self.ask_for_offer(key);
         }
+    }
+
+    /// Notes where the retransmissions of a client come from, as its offer says.
+    fn note_retransmissions(&mut self, transport: TransportKey, sections: &[OfferedSection]) {
+        let Some(transport) = self.transports.get_mut(transport) else { return };
+        let named = sections.iter().flat_map(|section| &section.retransmissions);
+        transport.retransmissions = named.map(|(source, other)| (Ssrc::from(*source), Ssrc::from(*other))).collect();
     }
 
     /// Admits a track, and takes a section that already sends it.

@@ -56,8 +56,20 @@ pub struct Abilities {
     pub estimates: bool,
     /// Whether it sends and receives sound with redundancy.
     pub red: bool,
+    /// What says of which layer of simulcast its retransmissions are.
+    pub retransmissions: NamedBy,
     /// Whether it has VP9, AV1, H.265 and the dependency descriptor, besides VP8 and H.264.
     pub all_codecs: bool,
+}
+
+/// What says of which layer of simulcast a retransmission is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The packet, as those of browsers.
+    #[default]
+    Packet,
+    /// The offer only, as for Pion.
+    Offer,
 }
 
 /// The bytes of a dependency descriptor.
@@ -127,7 +139,11 @@ impl Connection {
             .enable_av1(abilities.all_codecs)
             .enable_h265(abilities.all_codecs)
             .set_rtcp_report_interval_audio(Duration::from_secs(1));
-        let mut extensions = if abilities.estimates { ExtensionMap::standard() } else { extensions_without_feedback() };
+        let mut extensions = if abilities.estimates {
+            ExtensionMap::standard()
+        } else {
+            extensions_without_feedback(abilities.retransmissions)
+        };
         if abilities.all_codecs {
             extensions.set(14, Extension::with_serializer(DEPENDENCIES, DescriptorSerializer));
         }
@@ -327,11 +343,11 @@ impl Connection {
 }
 
 /// The extensions of clients without the one that numbers all packets.
-fn extensions_without_feedback() -> ExtensionMap {
+fn extensions_without_feedback(retransmissions: NamedBy) -> ExtensionMap {
     let mut extensions = ExtensionMap::empty();
     let known = [Extension::AudioLevel, Extension::RtpMid, Extension::RtpStreamId, Extension::RepairedRtpStreamId];
-    for (id, extension) in (1..).zip(known) {
-        extensions.set(id, extension);
+    for (id, extension) in (1..).zip(&known[..known.len() - usize::from(retransmissions == NamedBy::Offer)]) {
+        extensions.set(id, extension.clone());
     }
     extensions
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use str0m::net::Protocol;
 
-use super::connection::{Abilities, Connection};
+use super::connection::{Abilities, Connection, NamedBy};
 
 enum Socket {
     Udp(UdpSocket),
@@ -30,7 +30,8 @@ pub struct SocketClient {
 }
 
 /// What a client with a real socket can do if nothing else is said.
-pub const ESTIMATES: Abilities = Abilities { estimates: true, red: false, all_codecs: false };
+pub const ESTIMATES: Abilities =
+    Abilities { estimates: true, red: false, retransmissions: NamedBy::Packet, all_codecs: false };
 
 /// How long one exchange waits for packets.
 const WAIT: Duration = Duration::from_millis(2);

@@ -247,7 +247,7 @@ fn narrow(bits_per_second: f64) -> Box<dyn FnMut(bool, usize, Instant) -> bool> 
 #[test]
 fn a_narrow_network_lowers_the_layer_and_a_wide_one_raises_it_again() {
     let mut call =
-        Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, red: false, all_codecs: false });
+        Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, ..Abilities::default() });
     // Often enough for several packets in each report of the receiver: str0m reports no loss between its reports. The layers
     // have about 250, 730 and 930 kbit/s.
     let stream =
@@ -329,7 +329,7 @@ fn an_estimate_that_reaches_what_is_tried_is_enough_for_the_next_layer() {
 #[test]
 fn a_disturbance_of_a_small_layer_does_not_keep_the_large_one_away() {
     let mut call =
-        Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, red: false, all_codecs: false });
+        Simulcast::with_abilities(ConnectionMode::Single, Abilities { estimates: true, ..Abilities::default() });
     call.stream(100, &[0, 1, 2]);
     call.set(quality(Quality::Low));
     call.stream(50, &[0, 1, 2]);

@@ -20,6 +20,7 @@ mod padding;
 mod reconnect;
 mod recorders;
 mod reports;
+mod retransmissions;
 mod scalable;
 mod sections;
 mod source;

@@ -1,0 +1,48 @@
+//! What a publisher's network loses comes again.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::MODES;
+use super::support::{Abilities, NamedBy};
+use super::world::World;
+use crate::track::{LayerInfo, Quality};
+
+#[test]
+fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_or_only_the_offer_says_it() {
+    for (mode, retransmissions) in MODES.into_iter().flat_map(|mode| [(mode, NamedBy::Packet), (mode, NamedBy::Offer)])
+    {
+        let mut world = World::new();
+        world.abilities = Abilities { retransmissions, ..Abilities::default() };
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        world.layers = [(Quality::Low, 320, 180), (Quality::Medium, 640, 360)]
+            .map(|(quality, width, height)| LayerInfo { quality, width, height, bitrate: 200_000 })
+            .to_vec();
+        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &["q", "h"]);
+        world.subscribe(bob, &camera);
+        let lost = Rc::new(Cell::new(0));
+        for frame in 0..60 {
+            if frame == 20 {
+                let counted = Rc::clone(&lost);
+                world.loses = Box::new(move |is_to_server, bytes, _| {
+                    let is_lost = is_to_server && bytes > 300 && counted.get() == 0;
+                    counted.set(counted.get() + u32::from(is_lost));
+                    is_lost
+                });
+            }
+            let is_key = !std::mem::take(&mut world.clients[alice].publisher.key_frame_requests).is_empty();
+            world.send_layer(&mut camera, 0, is_key);
+            world.run(Duration::from_millis(40));
+        }
+        assert_eq!(lost.get(), 1);
+        let mut sequences: Vec<_> = world.received(bob, &camera).iter().map(|packet| packet.sequence).collect();
+        sequences.sort_unstable();
+        let (first, last) = (sequences[0], sequences[sequences.len() - 1]);
+        let all: Vec<_> = (first..=last).collect();
+        assert_eq!(sequences, all, "{mode:?}, {retransmissions:?}");
+        assert!(sequences.len() > 50, "{mode:?}: {}", sequences.len());
+    }
+}
