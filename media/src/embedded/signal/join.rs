@@ -101,6 +101,9 @@ pub struct JoinParameters {
     /// Whether the client sends a video with the codec that it names, whatever the server answers, and keeps a track that the server
     /// ends in its list.
     pub insists_on_codec: bool,
+    /// Whether the client reads what follows the response to its join before it has set the offer that came with the join, so that it
+    /// cannot take an answer then.
+    pub sets_offer_late: bool,
     /// The client's machine and program.
     pub device: Device,
 }
@@ -246,6 +249,7 @@ fn from_join_request(request: JoinRequest) -> Result<JoinParameters, JoinError> 
         resume: resumed(request.reconnect, request.participant_sid)?,
         sync_state: request.sync_state,
         insists_on_codec: RUST_CORE.iter().any(|(sdk, _)| client.sdk == i32::from(*sdk)),
+        sets_offer_late: client.sdk == i32::from(Sdk::Go),
         device,
     })
 }
@@ -279,6 +283,7 @@ fn from_query(query: &Query) -> Result<JoinParameters, JoinError> {
         resume: resumed(is_resume, query.text("sid").unwrap_or_default())?,
         sync_state: None,
         insists_on_codec: query.text("sdk").is_some_and(|sdk| RUST_CORE.iter().any(|(_, name)| *name == sdk)),
+        sets_offer_late: false,
         device: Device::new(&client),
     })
 }

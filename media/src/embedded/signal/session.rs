@@ -7,6 +7,7 @@
 mod data_tracks;
 mod media;
 mod notices;
+mod outbox;
 mod requests;
 mod resume;
 mod simulate;
@@ -26,6 +27,7 @@ use proto::leave_request::Action;
 use proto::signal_response::Message;
 use proto::{DisconnectReason, ParticipantInfo};
 
+use self::outbox::Outbox;
 use self::simulate::ClosedResume;
 use super::device::Device;
 use super::join::JoinParameters;
@@ -45,6 +47,8 @@ const SILENCE: Duration = Duration::from_secs(15);
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 /// The version of the protocol since which a request that was carried out has a response.
 const ACCEPTANCE_PROTOCOL: i32 = 15;
+/// How long a client that sets the offer of its join late gets nothing but the response to its join.
+const OFFER_PAUSE: Duration = Duration::from_millis(50);
 /// How long a client whose media is dead may take to resume.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -90,7 +94,7 @@ pub(super) struct Session {
     missed_leaves: HashMap<String, ParticipantInfo>,
     /// The TURN servers that the client is given.
     turn: Arc<[TurnServers]>,
-    messages: Vec<Message>,
+    outbox: Outbox,
     closes_socket: bool,
     is_over: bool,
     /// Whether the client may simulate failures of the server.
@@ -122,7 +126,7 @@ impl Session {
             awaited: VecDeque::new(),
             missed_leaves: HashMap::new(),
             turn: Arc::default(),
-            messages: Vec::new(),
+            outbox: Outbox::default(),
             closes_socket: false,
             is_over: false,
             permits_simulations: false,
@@ -150,6 +154,9 @@ impl Session {
         if let Some(response) = self.join_response(context) {
             self.send(Message::Join(response));
         }
+        if join.sets_offer_late && join.offer.is_some() {
+            self.outbox.hold_back(context.machine.reading() + OFFER_PAUSE);
+        }
         context.machine.refresh_receiver(&self.sid);
         self.refresh_token(context);
         for request in &join.tracks {
@@ -160,9 +167,9 @@ impl Session {
         }
     }
 
-    /// Returns the messages for the client since the last call, in order.
+    /// Returns the messages for the client since the last call, in order, but for those that are held back.
     pub fn take_messages(&mut self) -> Vec<Message> {
-        std::mem::take(&mut self.messages)
+        self.outbox.take(self.closes_socket)
     }
 
     /// Returns whether the websocket has to be closed once the messages are sent, once for each websocket.
@@ -184,11 +191,15 @@ impl Session {
     pub fn next_deadline(&self) -> Duration {
         let silence = (self.signal != Signal::Lost).then(|| self.heard_at + SILENCE);
         let awaited = self.awaited.front().map(|(until, _)| *until);
-        [silence, self.resume_until, awaited].into_iter().flatten().fold(self.refresh_at, Duration::min)
+        [silence, self.resume_until, awaited, self.outbox.held_until()]
+            .into_iter()
+            .flatten()
+            .fold(self.refresh_at, Duration::min)
     }
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, context: &mut Context<'_>) {
+        self.outbox.release(context.machine.reading());
         if self.signal != Signal::Lost && self.heard_at + SILENCE <= context.machine.reading() {
             self.closes_socket = true;
             self.detach(context);
@@ -205,7 +216,7 @@ impl Session {
     /// The websocket is gone. The participant stays while its media lives, or as long as it may resume.
     pub fn detach(&mut self, context: &mut Context<'_>) {
         self.signal = Signal::Lost;
-        self.messages.clear();
+        self.outbox.clear();
         context.machine.signal_lost(&self.sid);
         if self.has_closed_media {
             self.end(context, Departure::Lost);
@@ -234,7 +245,7 @@ impl Session {
 
     fn send(&mut self, message: Message) {
         if self.signal == Signal::Attached {
-            self.messages.push(message);
+            self.outbox.push(message);
         }
     }
 

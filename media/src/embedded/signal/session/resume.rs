@@ -18,7 +18,7 @@ impl Session {
     pub fn resume(&mut self, context: &mut Context<'_>, join: JoinParameters) {
         self.heard_at = context.machine.reading();
         self.signal = Signal::Resuming;
-        self.messages.clear();
+        self.outbox.clear();
         self.closes_socket = false;
         if self.closes_resume(ClosedResume::BeforeMessages) {
             return;

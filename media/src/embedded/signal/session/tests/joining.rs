@@ -26,6 +26,36 @@ fn a_join_is_answered_with_the_room_the_others_and_a_fresh_token() {
 }
 
 #[test]
+fn a_client_that_sets_its_offer_late_gets_the_answer_after_a_pause() {
+    let mut world = World::new();
+    let offer = Some(proto::SessionDescription { sdp: "v=0".into(), ..proto::SessionDescription::default() });
+    let join = JoinParameters { offer, sets_offer_late: true, ..parameters(ConnectionMode::Single) };
+    let answer = || PeerEvent::Answered { offer_id: 1, sdp: "v=0".into(), mid_to_track_id: Vec::new() };
+    let alice = world.join_with(claims("alice", None), &join);
+    assert!(matches!(world.take(&alice)[..], [Response::Join(_)]));
+    assert!(
+        world
+            .commands
+            .iter()
+            .any(|command| matches!(command, Command::Peer { command: PeerCommand::Offer { .. }, .. }))
+    );
+    world.media(&alice, answer());
+    assert_eq!(world.take(&alice), []);
+    let until = START.after(OFFER_PAUSE);
+    assert_eq!(world.sessions[&alice].next_deadline(), reading(until));
+    world.now = until;
+    world.call(&alice, Session::tick);
+    assert!(matches!(world.take(&alice)[..], [Response::RefreshToken(_), .., Response::Answer(_)]));
+
+    let bob = world.join_with(claims("bob", None), &JoinParameters { sets_offer_late: false, ..join.clone() });
+    world.media(&bob, answer());
+    assert!(matches!(world.take(&bob).last(), Some(Response::Answer(_))), "no other client waits");
+    let carol = world.join_with(claims("carol", None), &join);
+    world.call(&carol, |session, _| session.shut_down());
+    assert!(leave_of(&world.take(&carol)).is_some(), "what ends the connection comes at once");
+}
+
+#[test]
 fn a_client_gets_turn_servers_with_credentials_of_its_own_at_its_join_and_when_it_resumes() {
     let mut world = World::new();
     let (urls, ttl) = (vec!["turn:turn.example.com".to_owned()], Duration::from_secs(100));
