@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
+from remote import Remote
+
 HERE = Path(__file__).resolve().parent
 SDK = HERE.parent.parent / "src" / "http" / "call" / "vendor" / "livekit-client.umd.js"
 FILES = {
@@ -44,13 +46,12 @@ FIREFOX = {
     "media.autoplay.default": 0,
     "media.peerconnection.ice.obfuscate_host_addresses": False,
     "media.peerconnection.ice.loopback": True,
+    # Else it uses the address of the default route only, before the page has a camera.
+    "permissions.default.camera": 1,
+    "permissions.default.microphone": 1,
     "datareporting.policy.dataSubmissionEnabled": False,
     "app.update.enabled": False,
 }
-
-
-class ClientError(Exception):
-    """A command failed in the client."""
 
 
 class Pages:
@@ -107,16 +108,17 @@ class Pages:
     def webhooks(self):
         return f"http://127.0.0.1:{self.server.server_port}{WEBHOOKS}"
 
-    def register(self, client):
-        self.commands[client], self.results[client] = queue.Queue(), queue.Queue()
+    def register(self, client, results):
+        self.commands[client], self.results[client] = queue.Queue(), results
 
 
-class Browser:
+class Browser(Remote):
     """One browser process with one client, which `around` may run in another network."""
 
     def __init__(self, kind, pages, name, around=(), flags=()):
-        self.kind, self.pages, self.name, self.number = kind, pages, name, 0
-        pages.register(name)
+        super().__init__(kind, name)
+        self.pages = pages
+        pages.register(name, self.results)
         self.profile = tempfile.mkdtemp(prefix="conclave-clients-")
         command = [*around, *(self.chromium() if kind == "chromium" else self.firefox()), *flags]
         # What a browser logs of itself is of no interest; what its client does comes back as results.
@@ -132,20 +134,8 @@ class Browser:
         program = shutil.which("firefox-esr") or shutil.which("firefox")
         return [program, "--headless", "--no-remote", "--profile", self.profile]
 
-    def call(self, action, timeout=40, **options):
-        """Runs an action of the page, and returns its result."""
-        self.number += 1
-        self.pages.commands[self.name].put({"number": self.number, "action": action, "options": options})
-        while True:
-            try:
-                result = self.pages.results[self.name].get(timeout=timeout)
-            except queue.Empty:
-                raise ClientError(f"{self.name}: no result of {action} within {timeout} s") from None
-            if result["number"] == self.number:
-                break
-        if "error" in result:
-            raise ClientError(f"{self.name}: {action}: {result['error']}")
-        return result["value"]
+    def send(self, command):
+        self.pages.commands[self.name].put(command)
 
     def close(self):
         self.pages.commands[self.name].put(None)

@@ -7,7 +7,7 @@ import time
 
 from livekit import rtc
 
-from browser import ClientError
+from remote import ClientError
 
 # The SDK warns of what stories do on purpose.
 logging.getLogger("livekit").setLevel(logging.CRITICAL)
@@ -148,7 +148,14 @@ class Native:
             "trackSid": track.sid,
             "framesDecoded": max(received["framesShown"], counters.frames_decoded if counters else 0),
             "freezeCount": counters.freeze_count if counters else 0,
+            "frameHeight": counters.frame_height if counters else 0,
         }
+
+    async def quality(self, identity, quality):
+        """Asks for a layer of the videos of a participant."""
+        for publication in self.room.remote_participants[identity].track_publications.values():
+            if publication.kind == rtc.TrackKind.KIND_VIDEO:
+                publication.set_video_quality(getattr(rtc.VideoQuality, f"VIDEO_QUALITY_{quality}"))
 
     async def send(self, interval=0, **messages):
         sending = self.send_all(interval / 1000, **messages)

@@ -18,14 +18,16 @@ PACKET = 65_536
 
 @dataclass
 class Conditions:
-    """What the network is like for a client, in both directions but for the bandwidth, which is limited to the client."""
+    """What the network is like for the last client of a call, or for all, in both directions but for the bandwidth, which is limited to
+    the client."""
 
     loss: float = 0.0
     bits_per_second: int = 0
     has_udp: bool = True
+    are_for_all: bool = False
 
     def __str__(self):
-        parts = [f"{self.loss:.0%} loss"] if self.loss else []
+        parts = [f"{self.loss:.0%} loss{' for all' if self.are_for_all else ''}"] if self.loss else []
         return ", ".join(parts + ([] if self.has_udp else ["UDP blocked"]))
 
 

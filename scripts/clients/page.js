@@ -1,6 +1,6 @@
 // A client in a browser that does what the check tells it: it fetches commands, runs them, and sends the results back.
 
-const { Room, RoomEvent, Track, VideoPresets, VideoQuality, ConnectionState } = LivekitClient;
+const { Room, RoomEvent, Track, VideoPresets, VideoQuality, ConnectionState, supportsAV1, supportsVP9 } = LivekitClient;
 const id = new URLSearchParams(location.search).get('id');
 const NOISE_FRAMES_PER_SECOND = 15;
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -156,6 +156,14 @@ const actions = {
       }
     }
     return { inbound: of, outbound: await outbound(), backups: await backups(), state: room.state };
+  },
+
+  // The codecs of video that the browser has. The SDK does not send those of SVC in each browser that has them.
+  async codecs() {
+    const names = ({ codecs }) => [...new Set(codecs.map(({ mimeType }) => mimeType.toLowerCase().replace('video/', '')))];
+    const isSent = { vp9: supportsVP9(), av1: supportsAV1() };
+    const sends = names(RTCRtpSender.getCapabilities('video')).filter((codec) => isSent[codec] ?? true);
+    return { sends, receives: names(RTCRtpReceiver.getCapabilities('video')) };
   },
 
   // How packets are received.

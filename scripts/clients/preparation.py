@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIVEKIT = "1.2.1"
+from sdks import PYTHON_SDK
+
 # The status of a check that cannot be run here.
 SKIPPED = 77
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -20,13 +21,13 @@ def target_directory():
 
 def in_environment():
     """Runs this program again with the SDK, which is installed if it is missing."""
-    venv = target_directory() / "check-clients" / f"livekit-{LIVEKIT}"
+    venv = target_directory() / "check-clients" / f"livekit-{PYTHON_SDK}"
     if Path(sys.prefix) == venv:
         return
     if not (venv / "installed").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", f"livekit=={LIVEKIT}"]).returncode:
-            skip(f"the package livekit {LIVEKIT} of Python cannot be installed")
+        if subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", f"livekit=={PYTHON_SDK}"]).returncode:
+            skip(f"the package livekit {PYTHON_SDK} of Python cannot be installed")
         (venv / "installed").touch()
     os.execv(venv / "bin" / "python", [str(venv / "bin" / "python"), *sys.argv])
 

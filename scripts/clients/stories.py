@@ -20,7 +20,7 @@ DECODED = 0.95
 
 
 class Call:
-    """A room with some clients in it, which use one connection or two. The last one has the conditions, if there are any."""
+    """A room with some clients in it, which use one connection or two. The last one has the conditions, if there are any, or all have them."""
 
     def __init__(self, conclave, clients, single=True, conditions=None):
         self.conclave, self.clients, self.conditions = conclave, clients, conditions
@@ -30,8 +30,8 @@ class Call:
     def __enter__(self):
         for client in self.clients:
             if self.conclave.network:
-                is_last = client is self.clients[-1]
-                self.conclave.network.conditions = self.conditions if is_last and self.conditions else Conditions()
+                has_them = self.conditions and (client is self.clients[-1] or self.conditions.are_for_all)
+                self.conclave.network.conditions = self.conditions if has_them else Conditions()
             self.join(client)
         return self
 

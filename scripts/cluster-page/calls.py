@@ -14,8 +14,9 @@ from pathlib import Path
 import page
 import preparation
 import servers
-from browser import Browser, ClientError, Pages
+from browser import Browser, Pages
 from native import Native
+from remote import ClientError
 from stories import frames, inbound, wait_for_video
 
 # The most seconds from the kill until each client has new video of all others.

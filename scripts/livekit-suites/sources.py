@@ -8,64 +8,20 @@ import sys
 import tempfile
 from pathlib import Path
 
+from sdks import GO_SDK, NODE_SDK, PYTHON_SDK, Missing, command, go_module, need, stamped
 from tokens import KEY, SECRET
 
 HERE = Path(__file__).resolve().parent
 
 LIVEKIT_SERVER = "1.13.5"
-GO_SDK = "2.19.0"
-PYTHON_SDK = "1.2.1"
 PYTHON_PACKAGES = ["livekit-api==1.2.2", "pytest==8.4.2", "pytest-asyncio==1.2.0"]
-NODE_SDK = "1.1.0"
 # What the Node SDK's tests need beside what its package names.
 NODE_PACKAGES = ["vitest@4.0.8", "livekit-server-sdk@2.19.1"]
-
-
-class Missing(Exception):
-    """A program or package that is not there, so that a suite cannot run."""
 
 
 def default_cache():
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "conclave-livekit-suites"
-
-
-def need(*programs):
-    for program in programs:
-        if not shutil.which(program):
-            raise Missing(f"{program} is not installed")
-
-
-def command(*words, cwd=None):
-    """Runs a command whose output nobody needs, unless it fails."""
-    done = subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True)
-    if done.returncode:
-        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-8:])
-        raise Missing(f"{' '.join(map(str, words))} failed:\n{tail}")
-    return done.stdout
-
-
-def stamped(folder, contents, make):
-    """Makes a folder, unless it was made from the same contents before."""
-    stamp = folder / ".made-from"
-    if stamp.exists() and stamp.read_text() == contents:
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    make(folder)
-    stamp.write_text(contents)
-    return folder
-
-
-def go_module(path, version, folder):
-    """Copies the sources of a Go module, with its tests, from the module proxy."""
-    need("go")
-    described = command("go", "mod", "download", "-json", f"{path}@v{version}", cwd=folder)
-    source = re.search(r'"Dir": "(.*)"', described).group(1)
-    shutil.copytree(source, folder, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    # The folders of the module cache are read only.
-    for made, _, _ in os.walk(folder):
-        os.chmod(made, 0o755)
 
 
 def patch(file, *changes):

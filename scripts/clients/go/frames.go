@@ -1,0 +1,96 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/pion/rtp"
+	"github.com/pion/rtp/codecs"
+	"github.com/pion/webrtc/v4"
+)
+
+// patience is how long a lost packet is waited for, in units of the clock of video: as long as decoders wait at most.
+const patience = 90_000
+
+// frames counts the frames of a track that arrived whole. The SDK for Go has no decoder; it asks for lost packets again, and passes on
+// those that come. The server numbers the packets anew for each subscriber. What is missing in the sequence was lost, either on the way
+// to the subscriber, or on the way from the publisher to the server, which then cannot know whether the subscriber needs it. The last
+// packet of a frame has the marker. Thus a frame arrived whole if all packets from its first one to the marker did.
+type frames struct {
+	// startsFrame says of a payload of video whether a frame can begin with it.
+	startsFrame func([]byte) bool
+	// whole is how many frames did, broken how many did not, and lost how many packets were given up.
+	whole, broken, lost int
+
+	hasBegun bool
+	// waiting has the packets that came after one that is missing, which is next.
+	waiting      map[uint64]*rtp.Packet
+	next, newest uint64
+	// timestamp is that of the current frame, which isBroken if packets of it are missing.
+	timestamp uint32
+	isBroken  bool
+}
+
+func newFrames(codec webrtc.RTPCodecParameters) frames {
+	depacketizers := map[string]rtp.Depacketizer{
+		webrtc.MimeTypeVP8: &codecs.VP8Packet{}, webrtc.MimeTypeVP9: &codecs.VP9Packet{}, webrtc.MimeTypeH264: &codecs.H264Packet{},
+		webrtc.MimeTypeH265: &codecs.H265Depacketizer{}, webrtc.MimeTypeAV1: &codecs.AV1Depacketizer{},
+	}
+	for mime, depacketizer := range depacketizers {
+		if strings.EqualFold(mime, codec.MimeType) {
+			return frames{startsFrame: depacketizer.IsPartitionHead}
+		}
+	}
+	return frames{startsFrame: func([]byte) bool { return true }}
+}
+
+// add counts a packet, and says whether a frame turns out to be broken.
+func (f *frames) add(packet *rtp.Packet) bool {
+	if !f.hasBegun {
+		f.hasBegun, f.timestamp = true, packet.Timestamp
+		f.isBroken = !f.startsFrame(packet.Payload)
+		f.waiting = map[uint64]*rtp.Packet{}
+		f.next = uint64(packet.SequenceNumber) + 1<<16
+		f.newest = f.next
+	}
+	number := f.newest + uint64(int64(int16(packet.SequenceNumber-uint16(f.newest))))
+	// A retransmission can come twice, or too late.
+	if number < f.next {
+		return false
+	}
+	f.newest = max(f.newest, number)
+	f.waiting[number] = packet
+	before := f.broken
+	f.take(false)
+	if len(f.waiting) > 0 && int32(f.waiting[f.newest].Timestamp-f.timestamp) > patience {
+		for f.waiting[f.next] == nil {
+			f.next++
+			f.lost++
+		}
+		f.take(true)
+	}
+	return f.broken > before
+}
+
+// take goes on to the next packet that is missing.
+func (f *frames) take(isBehindGap bool) {
+	for packet := f.waiting[f.next]; packet != nil; packet = f.waiting[f.next] {
+		delete(f.waiting, f.next)
+		f.next++
+		if packet.Timestamp != f.timestamp {
+			f.timestamp = packet.Timestamp
+			f.isBroken = isBehindGap && !f.startsFrame(packet.Payload)
+		} else if isBehindGap {
+			f.isBroken = true
+		}
+		isBehindGap = false
+		if !packet.Marker {
+			continue
+		}
+		if f.isBroken {
+			f.broken++
+		} else {
+			f.whole++
+		}
+		f.isBroken = false
+	}
+}
