@@ -21,6 +21,11 @@ def layers_sent(publisher):
     return [layer for layer in publisher.call("stats")["outbound"] if layer["kind"] == "video"]
 
 
+def sent_pictures(publisher):
+    """How many pictures were sent: layers in streams of their own have the same ones."""
+    return max(layer["framesSent"] or 0 for layer in layers_sent(publisher))
+
+
 def share_of_frames(publisher, receiver, before, count=sent):
     """The share of the frames sent since then that a receiver has decoded. The two are not counted in the same moment."""
     (decoded, sent_before), now = before, (frames(receiver, publisher)[0], count(publisher))

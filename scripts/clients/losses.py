@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import program
 import videos
-from codecs_of_clients import layers_sent, share_of_frames
+from codecs_of_clients import sent_pictures, share_of_frames
 from network import Conditions
 from sdks import Missing
 from stories import WATCH, frames, inbound
@@ -34,11 +34,6 @@ WITHOUT_LOSSES = {
     # dependency descriptors: with 2 % it decoded 22 % of the frames, and 13 % of those from a livekit-server.
     ("chromium", "firefox", "av1"),
 }
-
-
-def sent_pictures(publisher):
-    """How many pictures were sent: layers in streams of their own have the same ones."""
-    return max(layer["framesSent"] or 0 for layer in layers_sent(publisher))
 
 
 def a_codec_survives_losses(call, codec):

@@ -47,10 +47,11 @@ const actions = {
   },
 
   // The microphone, and the camera or a video that needs the bitrates of its layers.
-  async publish({ simulcast, busy, codec, backup }) {
+  async publish({ simulcast, busy, codec, backup, mode }) {
     const me = room.localParticipant;
     await me.setMicrophoneEnabled(true, {}, { dtx: false });
     const options = { simulcast, videoCodec: codec ?? 'vp8', backupCodec: backup ? { codec: backup } : false, degradationPreference: 'maintain-resolution' };
+    if (mode) options.scalabilityMode = mode;
     const { resolution } = simulcast ? VideoPresets.h540 : VideoPresets.h360;
     if (busy) {
       await me.publishTrack(noise(resolution), { source: Track.Source.Camera, ...options });
@@ -58,6 +59,15 @@ const actions = {
       await me.setCameraEnabled(true, { resolution }, options);
     }
     return tracks(me);
+  },
+
+  // Which of these scalability modes the browser can send with a codec.
+  async scalabilityModes({ codec, modes }) {
+    const { width, height, encoding } = VideoPresets.h540;
+    const video = { contentType: `video/${codec}`, width, height, bitrate: encoding.maxBitrate, framerate: encoding.maxFramerate };
+    const can = (scalabilityMode) => navigator.mediaCapabilities.encodingInfo({ type: 'webrtc', video: { ...video, scalabilityMode } });
+    const infos = await Promise.all(modes.map(can));
+    return modes.filter((_, number) => infos[number].supported);
   },
 
   // Publishes a picture of one color and a tone.
