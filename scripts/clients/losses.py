@@ -28,12 +28,6 @@ LAYERS = {
 ASKING, TELLING = {"chromium", "firefox", "python", "go"}, {"chromium", "firefox", "python"}
 # How long such a client gets each layer, in seconds.
 LAYER = 3
-# What is told without losses, by the publisher, the receiver and the codec.
-WITHOUT_LOSSES = {
-    # Firefox decodes all frames of AV1 without layers, as Go sends them. With layers it gets stuck when packets are lost, as it does not read
-    # dependency descriptors: with 2 % it decoded 22 % of the frames, and 13 % of those from a livekit-server.
-    ("chromium", "firefox", "av1"),
-}
 
 
 def a_codec_survives_losses(call, codec):
@@ -115,5 +109,4 @@ def tell(check, network, python, chromium, other, firefox=None):
         for single, (publisher, receiver, codecs) in itertools.product(check.modes, pairs):
             for codec in codecs:
                 lossy = Conditions(loss=LOSS, are_for_all=publisher.kind != "chromium")
-                conditions = Conditions() if (publisher.kind, receiver.kind, codec) in WITHOUT_LOSSES else lossy
-                check.tell(a_codec_survives_losses, [publisher, receiver], single, network, conditions, codec=codec)
+                check.tell(a_codec_survives_losses, [publisher, receiver], single, network, lossy, codec=codec)

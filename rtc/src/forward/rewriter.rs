@@ -58,12 +58,15 @@ impl Rewriter {
         }
     }
 
-    /// Notes that a packet of the source is not sent, of which the receiver is not to notice anything.
-    pub fn skip(&mut self, packet: &MediaPacket) {
-        self.sequence.skip(packet.sequence);
+    /// Notes that a packet of the source is not sent, of which the receiver is not to notice anything. Returns the numbers of an empty packet
+    /// that it has to get if that is too late, so that it does not wait for this one.
+    pub fn skip(&mut self, packet: &MediaPacket) -> Option<Rewritten> {
         if let Some(descriptor) = &packet.vp8 {
             self.pictures.skip(descriptor, picture_id_mask(&packet.payload));
         }
+        let sequence = self.sequence.skip(packet.sequence)?;
+        let timestamp = self.timestamps.rewrite(packet.timestamp, packet.arrived);
+        Some(Rewritten { sequence, timestamp, vp8_patch: None })
     }
 
     /// Returns the numbers of a packet of the source; `None` for a late packet from before the last switch.

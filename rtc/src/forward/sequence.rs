@@ -72,12 +72,16 @@ impl SequenceNumbers {
         number
     }
 
-    /// Notes that a packet of the source is not sent, so that the series has no gap for it. One that comes late has left its gap.
-    pub fn skip(&mut self, sequence: u64) {
-        if self.anchor.is_some() && sequence >= self.source_next {
-            self.source_next = sequence + 1;
-            self.skipped.push(sequence);
+    /// Notes that a packet of the source is not sent, so that the series has no gap for it. One that comes late has left a gap: returns its
+    /// number in the series, which nothing else gets if each packet comes once.
+    pub fn skip(&mut self, sequence: u64) -> Option<u64> {
+        let (first, mapped) = self.anchor?;
+        if sequence < self.source_next {
+            return Some(mapped + sequence.checked_sub(first)? - self.skipped.before(sequence)?);
         }
+        self.source_next = sequence + 1;
+        self.skipped.push(sequence);
+        None
     }
 
     /// Returns the number of a packet of the source in the series; `None` for one from before the source was chosen, and for one
@@ -123,10 +127,12 @@ mod tests {
         ) {
             let mut numbers = SequenceNumbers::new(100);
             numbers.switch(10);
-            let mut sent = BTreeMap::new();
+            let (mut sent, mut skipped, mut gaps) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
             for arrival in arrivals {
                 if is_skipped[usize::try_from(arrival).unwrap()] {
-                    numbers.skip(arrival);
+                    if skipped.insert(arrival) && let Some(gap) = numbers.skip(arrival) {
+                        prop_assert!(gaps.insert(gap), "no gap is named twice");
+                    }
                 } else if let Some(number) = numbers.rewrite(arrival) {
                     let before = sent.insert(arrival, number);
                     prop_assert!(before.is_none_or(|before| before == number), "a copy has the number of the packet");
@@ -134,12 +140,30 @@ mod tests {
             }
             let distinct: BTreeSet<_> = sent.values().collect();
             prop_assert_eq!(distinct.len(), sent.len(), "no number is given twice");
+            prop_assert!(distinct.iter().all(|number| !gaps.contains(number)), "a gap has no packet");
             for ((before, first), (after, second)) in sent.iter().zip(sent.iter().skip(1)) {
                 prop_assert!(first < second && second - first <= after - before, "in the order of the source");
             }
             let next = sent.values().last().map_or(100, |last| last + 1);
             numbers.switch(5_000);
             prop_assert_eq!(numbers.rewrite(5_000), Some(next));
+        }
+
+        #[test]
+        fn what_arrives_late_leaves_no_gap_that_is_not_named(
+            delays in prop::collection::vec(0..5_u64, 1..1_500), is_skipped in prop::collection::vec(any::<bool>(), 1_500),
+        ) {
+            let mut numbers = SequenceNumbers::new(100);
+            numbers.switch(10);
+            let mut arrivals: Vec<_> = (10..).zip(delays).map(|(number, delay)| (number + delay, number)).collect();
+            arrivals.sort_unstable();
+            let mut series = BTreeSet::new();
+            for (_, arrival) in arrivals {
+                let is_skipped = is_skipped[usize::try_from(arrival - 10).unwrap()];
+                series.extend(if is_skipped { numbers.skip(arrival) } else { numbers.rewrite(arrival) });
+            }
+            let end = series.last().map_or(100, |last| last + 1);
+            prop_assert!(series.into_iter().eq(100..end));
         }
 
         #[test]

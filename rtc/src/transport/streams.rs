@@ -1,11 +1,12 @@
 //! The sources of media of a connection.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use str0m::media::{KeyframeRequestKind, Mid, Rid};
+use str0m::media::{KeyframeRequestKind, Mid, Pt, Rid};
 use str0m::rtp::{RtpWrite, Ssrc};
 
 use super::Transport;
+use crate::forward::Rewritten;
 
 /// How many packets are kept for retransmission, for each video that is sent: 700 ms of a layer of 1.7 Mbit/s, so several round
 /// trips. The payloads are shared by all receivers, but 200 took a tenth more memory for each of 500.
@@ -99,5 +100,12 @@ impl Transport {
         let Some(stream) = direct.stream_tx_by_mid(mid, None) else { return false };
         stream.write_rtp(packet);
         true
+    }
+
+    /// Writes a packet without a payload for a section, which is sent again on request or not.
+    pub fn write_empty(&mut self, mid: Mid, payload_type: Pt, numbers: &Rewritten, now: Instant, is_nackable: bool) {
+        let empty: &[u8] = &[];
+        let write = RtpWrite::new(payload_type, numbers.sequence.into(), numbers.timestamp, now, empty);
+        self.write_rtp(mid, write.nackable(is_nackable));
     }
 }

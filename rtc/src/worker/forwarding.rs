@@ -8,7 +8,7 @@ use str0m::rtp::{ExtensionValues, RtpPacket, RtpWrite, Ssrc};
 
 use super::packet::{Incoming, Packet};
 use super::recording::record;
-use super::subscription::{Outgoing, Subscription};
+use super::subscription::{Outgoing, Passed, Subscription};
 use super::track::PublishedTrack;
 use super::{Worker, touch};
 use crate::dropped::DropReason;
@@ -233,7 +233,13 @@ fn pass_on(
     let outgoing = outgoing.ok_or(DropReason::NotNegotiated)?;
     let payload = if outgoing.strips_red { media.primary.as_ref() } else { Some(&media.payload) };
     let payload = payload.ok_or(DropReason::MalformedRedundancy)?;
-    let (numbers, is_last) = subscription.accept(layer, packet)?;
+    let (numbers, is_last) = match subscription.accept(layer, packet)? {
+        Passed::Packet(numbers, is_last) => (numbers, is_last),
+        Passed::Empty(numbers, reason) => {
+            receiver.write_empty(subscription.mid, outgoing.payload_type, &numbers, media.arrived, true);
+            return Err(reason);
+        }
+    };
     let from = packet.extensions;
     let mut extensions = ExtensionValues {
         audio_level: from.audio_level,

@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use str0m::rtp::RtpWrite;
-
 use super::codecs::negotiated;
 use super::subscription::Subscription;
 use super::{Worker, touch};
@@ -37,7 +35,5 @@ fn send_empty(receiver: &mut Transport, subscription: &mut Subscription, codec: 
     let Some(params) = negotiated(receiver, subscription.mid, codec) else { return };
     let numbers = subscription.rewriter.insert(now, codec.clock_rate());
     subscription.empty_packets += 1;
-    let empty: &[u8] = &[];
-    let write = RtpWrite::new(params.pt(), numbers.sequence.into(), numbers.timestamp, now, empty);
-    receiver.write_rtp(subscription.mid, write.nackable(false));
+    receiver.write_empty(subscription.mid, params.pt(), &numbers, now, false);
 }

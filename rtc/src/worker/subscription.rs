@@ -46,6 +46,15 @@ pub struct Subscription {
     pub waits_since: Option<Instant>,
 }
 
+/// What a receiver gets of a packet.
+pub enum Passed {
+    /// The packet with these numbers, and whether it is the last one of its picture.
+    Packet(Rewritten, bool),
+    /// An empty one with these numbers. For this reason it does not get the packet itself, which came too late to leave no gap; some
+    /// clients show nothing behind a gap.
+    Empty(Rewritten, DropReason),
+}
+
 /// How a receiver gets packets of one payload type of the publisher.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing {
@@ -61,53 +70,56 @@ impl Subscription {
         Self { payload: None, choice: LayerChoice::default(), ..self }
     }
 
-    /// Returns the numbers of a packet for this receiver, and whether it is the last one of its picture, or why the receiver does not get
-    /// the packet.
-    pub fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Result<(Rewritten, bool), DropReason> {
+    /// Returns what this receiver gets of a packet, or why nothing.
+    pub fn accept(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
         if packet.is_layered && (packet.media.layer.is_some() || self.choice.current.is_some()) {
             return self.accept_layered(layer, packet);
         }
-        Ok((self.accept_whole(layer, &packet.media)?, packet.is_last))
+        self.accept_whole(layer, packet)
     }
 
     /// Accepts a packet of a stream with layers. One that names no layer, as padding, is sent with whatever else is.
-    fn accept_layered(&mut self, layer: usize, packet: &Packet<'_>) -> Result<(Rewritten, bool), DropReason> {
+    fn accept_layered(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
         let (media, before) = (&packet.media, self.choice.current);
         let ends_picture = match media.layered() {
             Some(layered) => self.choice.admit_layered(&layered),
             None => Some(false),
         };
         let Some(ends_picture) = ends_picture else {
-            self.rewriter.skip(media);
-            return Err(self.choice.refusal(layer));
+            return self.skip(media, self.choice.refusal(layer));
         };
         if before.is_none() {
             self.rewriter.switch(media);
         }
         self.rate.add(media.payload.len());
         let numbers = self.rewriter.rewrite(media).ok_or(DropReason::Late)?;
-        Ok((numbers, packet.is_last || ends_picture))
+        Ok(Passed::Packet(numbers, packet.is_last || ends_picture))
     }
 
     /// Accepts a packet of a stream of its own. Until the receiver shows anything, a lower layer will do.
-    fn accept_whole(&mut self, layer: usize, packet: &MediaPacket) -> Result<Rewritten, DropReason> {
-        let before = self.choice.current;
-        if before.is_none() && packet.is_entry_point && self.choice.target.is_some_and(|target| layer < target) {
+    fn accept_whole(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
+        let (media, before) = (&packet.media, self.choice.current);
+        if before.is_none() && media.is_entry_point && self.choice.target.is_some_and(|target| layer < target) {
             self.choice.current = Some(layer);
         }
-        if !self.choice.admit(layer, packet.is_entry_point) {
+        if !self.choice.admit(layer, media.is_entry_point) {
             return Err(self.choice.refusal(layer));
         }
         if before != self.choice.current {
-            self.rewriter.switch(packet);
+            self.rewriter.switch(media);
             self.choice.filter.stop();
         }
-        if !self.choice.admit_temporal(packet) {
-            self.rewriter.skip(packet);
-            return Err(DropReason::OtherLayer);
+        if !self.choice.admit_temporal(media) {
+            return self.skip(media, DropReason::OtherLayer);
         }
-        self.rate.add(packet.payload.len());
-        self.rewriter.rewrite(packet).ok_or(DropReason::Late)
+        self.rate.add(media.payload.len());
+        let numbers = self.rewriter.rewrite(media).ok_or(DropReason::Late)?;
+        Ok(Passed::Packet(numbers, packet.is_last))
+    }
+
+    /// Leaves out a packet of the source that is sent, for a reason.
+    fn skip(&mut self, packet: &MediaPacket, reason: DropReason) -> Result<Passed, DropReason> {
+        self.rewriter.skip(packet).map(|numbers| Passed::Empty(numbers, reason)).ok_or(reason)
     }
 }
 

@@ -191,6 +191,29 @@ fn twenty_switches_make_one_stream_without_gaps_whose_pictures_end_with_their_la
 }
 
 #[test]
+fn a_lost_packet_of_a_layer_that_a_receiver_does_not_get_leaves_no_gap() {
+    for (mode, codec) in MODES.into_iter().flat_map(|mode| CODECS.map(|codec| (mode, codec))) {
+        let mut call = Call::new(mode, codec);
+        call.stream(30, 3);
+        call.set(quality(Quality::Low));
+        call.stream(10, 3);
+        call.take_received();
+        let mut is_lost = false;
+        let larger = BYTES[1];
+        call.world.loses = Box::new(move |is_to_server, bytes, _| {
+            is_to_server && bytes > larger && !std::mem::replace(&mut is_lost, true)
+        });
+        call.stream(30, 3);
+        let mut received = call.take_received();
+        received.sort_unstable_by_key(|packet| packet.sequence);
+        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
+        let (sent, empty): (Vec<_>, Vec<_>) = received.iter().partition(|packet| !packet.payload.is_empty());
+        assert!(sent.len() == 60 && sent.iter().all(|packet| spatial(packet) == 0), "{mode:?} {codec}: {}", sent.len());
+        assert!(matches!(&empty[..], [only] if !only.is_last), "{mode:?} {codec}: {}", empty.len());
+    }
+}
+
+#[test]
 fn fewer_layers_need_no_key_picture_and_more_need_one() {
     for codec in CODECS {
         let mut call = Call::new(ConnectionMode::Single, codec);
