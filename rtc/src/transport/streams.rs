@@ -83,6 +83,16 @@ impl Transport {
         });
     }
 
+    /// Requests the lost packets of a source that has no retransmissions of its own, but comes again as it was (RFC 4585): LiveKit's library
+    /// offers no others for what it publishes. str0m does that by itself only where there are retransmissions.
+    pub fn request_lost_packets(&mut self, ssrc: Ssrc) {
+        self.change_or_fail(|rtc| {
+            if let Some(stream) = rtc.direct_api().stream_rx(&ssrc) {
+                stream.suppress_nack(false);
+            }
+        });
+    }
+
     /// Requests a key frame of a layer. Returns whether that has sent yet.
     pub fn request_key_frame(&mut self, mid: Mid, rid: Option<Rid>) -> bool {
         let requested = self.change(|rtc| {

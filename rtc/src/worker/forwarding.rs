@@ -105,12 +105,13 @@ impl Worker {
             return *known;
         }
         let (mid, rid) = transport.section_of(ssrc)?;
-        let found = transport.published.get(&mid).and_then(|key| {
-            let layer = self.tracks.get(*key)?.layer_of(rid)?;
-            Some(LayerKey { track: *key, layer })
-        });
+        let track = transport.published.get(&mid).and_then(|key| Some((*key, self.tracks.get(*key)?)));
+        let found = track.and_then(|(key, track)| Some(LayerKey { track: key, layer: track.layer_of(rid)? }));
         transport.layers.insert(ssrc, found);
         transport.expect_retransmissions(ssrc);
+        if track.is_some_and(|(_, track)| track.medium() == TrackMedium::Video) {
+            transport.request_lost_packets(ssrc);
+        }
         found
     }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use str0m::change::{SdpAnswer, SdpOffer, SdpPendingOffer};
 use str0m::channel::{ChannelConfig, ChannelId, Reliability};
-use str0m::format::Codec;
-use str0m::media::{Direction, KeyframeRequestKind, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
+use str0m::format::{Codec, FormatParams};
+use str0m::media::{Direction, Frequency, KeyframeRequestKind, MediaKind, Mid, Rid, Simulcast, SimulcastLayer};
 use str0m::net::{Protocol, Receive, Transmit};
 use str0m::rtp::{Extension, ExtensionMap, ExtensionSerializer, ExtensionValues, RtpWrite};
 use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
@@ -70,6 +70,8 @@ pub enum NamedBy {
     Packet,
     /// The offer only, as for Pion.
     Offer,
+    /// Nothing: video (VP8 only) has no retransmissions of its own.
+    Nothing,
 }
 
 /// The bytes of a dependency descriptor.
@@ -117,6 +119,8 @@ pub struct Connection {
     pub channels: HashMap<String, ChannelId>,
     /// The sections and layers of which key frames were requested.
     pub key_frame_requests: Vec<(Mid, Option<Rid>)>,
+    /// How many times lost packets of a source were requested, as its last statistics say.
+    pub requested_packets: u64,
     /// The track that each receiving section carries, as the server's description says.
     pub tracks: HashMap<String, String>,
     pub outbox: Vec<Transmit>,
@@ -129,16 +133,21 @@ pub struct Connection {
 
 impl Connection {
     pub fn new(address: SocketAddr, protocol: Protocol, abilities: Abilities, now: Instant) -> Self {
-        let config = RtcConfig::new()
+        let mut config = RtcConfig::new()
             .set_rtp_mode(true)
             .clear_codecs()
             .enable_opus(true, abilities.red)
-            .enable_vp8(true)
-            .enable_h264(true)
+            .enable_vp8(abilities.retransmissions != NamedBy::Nothing)
+            .enable_h264(abilities.retransmissions != NamedBy::Nothing)
             .enable_vp9(abilities.all_codecs)
             .enable_av1(abilities.all_codecs)
             .enable_h265(abilities.all_codecs)
+            .set_stats_interval(Some(Duration::from_secs(1)))
             .set_rtcp_report_interval_audio(Duration::from_secs(1));
+        if abilities.retransmissions == NamedBy::Nothing {
+            let (rate, format) = (Frequency::NINETY_KHZ, FormatParams::default());
+            config.codec_config().add_config(96.into(), None, Codec::Vp8, rate, None, format);
+        }
         let mut extensions = if abilities.estimates {
             ExtensionMap::standard()
         } else {
@@ -165,6 +174,7 @@ impl Connection {
             messages: Vec::new(),
             channels: HashMap::new(),
             key_frame_requests: Vec::new(),
+            requested_packets: 0,
             tracks: HashMap::new(),
             outbox: Vec::new(),
             timeout: now,
@@ -319,6 +329,7 @@ impl Connection {
                 let label = self.channels.iter().find(|(_, id)| **id == data.id).map(|(label, _)| label.clone());
                 self.messages.push((label.unwrap_or_default(), data.data));
             }
+            Event::MediaEgressStats(stats) => self.requested_packets = self.requested_packets.max(stats.nacks),
             Event::KeyframeRequest(request) => self.key_frame_requests.push((request.mid, request.rid)),
             Event::RtpPacket(packet) => {
                 let mut direct = self.rtc.direct_api();

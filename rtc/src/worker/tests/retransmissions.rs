@@ -46,3 +46,29 @@ fn a_lost_packet_of_a_layer_comes_again_whether_retransmissions_name_the_layer_o
         assert!(sequences.len() > 50, "{mode:?}: {}", sequences.len());
     }
 }
+
+#[test]
+fn lost_packets_of_a_client_without_retransmissions_of_its_own_are_requested() {
+    for mode in MODES {
+        let mut world = World::new();
+        world.abilities = Abilities { retransmissions: NamedBy::Nothing, ..Abilities::default() };
+        let alice = world.join_connected("PA_alice", mode);
+        let mut camera = world.publish(alice, "TR_camera", Codec::Vp8, &[]);
+        let mut is_lost = false;
+        let mut stream = |world: &mut World| {
+            for frame in 0..50 {
+                let mut payload = camera.next_vp8_header(frame == 0).to_vec();
+                payload.resize(400, 0);
+                world.send(&mut camera, None, &payload);
+                world.run(Duration::from_millis(40));
+            }
+        };
+        stream(&mut world);
+        assert_eq!(world.clients[alice].publisher.requested_packets, 0, "{mode:?}");
+        world.loses = Box::new(move |is_to_server, bytes, _| {
+            is_to_server && bytes > 300 && !std::mem::replace(&mut is_lost, true)
+        });
+        stream(&mut world);
+        assert!(world.clients[alice].publisher.requested_packets > 0, "{mode:?}");
+    }
+}
