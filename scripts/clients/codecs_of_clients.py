@@ -4,7 +4,7 @@ import time
 
 from media_files import color, run, streams
 from recorded_call import path
-from stories import DECODED, WATCH, frames, inbound, sent
+from stories import DECODED, WATCH, frames, inbound, published_codecs, sees, sent
 from telling import wait_for
 
 # The heights of the spatial layers of a browser's video, by the codecs whose layers are in one stream.
@@ -36,6 +36,18 @@ def share_of_frames(publisher, receiver, before, count=sent):
     return share
 
 
+def change_layers(receiver, publisher, heights, qualities):
+    """Lets a receiver ask for one layer after another, each of which it gets. Returns how long the slowest change took, in seconds."""
+    slowest = 0
+    for quality in qualities:
+        begun = time.monotonic()
+        receiver.call("quality", identity=publisher.name, quality=quality)
+        wait_for(quality, lambda quality=quality: sees(receiver, publisher, heights[quality]))
+        slowest = max(slowest, time.monotonic() - begun)
+        time.sleep(1)
+    return slowest
+
+
 def a_codec_arrives(call, codec):
     """Others see what a client sends with a codec, and nothing freezes."""
     publisher, *receivers = call.clients
@@ -49,9 +61,8 @@ def a_codec_arrives(call, codec):
     before = [(frames(receiver, publisher)[0], sent(publisher)) for receiver in receivers]
     time.sleep(WATCH)
     shares = [share_of_frames(publisher, *pair) for pair in zip(receivers, before)]
-    track = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
-    kinds = {one["mime_type"].lower() for one in track if one["kind"] == "video"}
-    assert kinds == {f"video/{codec}"}, kinds
+    kinds = published_codecs(call, publisher)
+    assert set(kinds) == {f"video/{codec}"}, kinds
     return f"{min(shares):.0%} of the frames at least"
 
 
@@ -59,18 +70,12 @@ def layers_of_a_codec_change(call, codec):
     """A receiver gets the spatial layer that it asks for, while another one gets all, and neither misses a frame."""
     publisher, receiver, other = call.clients
     publisher.call("publish", codec=codec, simulcast=True)
-    height = lambda: inbound(receiver, publisher)["frameHeight"] or 0
-    wait_for("the best layer", lambda: height() == HEIGHTS["HIGH"])
+    wait_for("the best layer", lambda: inbound(receiver, publisher)["frameHeight"] == HEIGHTS["HIGH"])
     wait_for(f"video at {other.name}", lambda: frames(other, publisher)[0] > 0)
     time.sleep(WATCH)
     before = {client: (frames(client, publisher)[0], sent(publisher)) for client in (receiver, other)}
-    frozen, slowest = frames(receiver, publisher)[1], 0
-    for quality in ("LOW", "HIGH", "MEDIUM", "LOW", "MEDIUM", "HIGH") * 2:
-        begun = time.monotonic()
-        receiver.call("quality", identity=publisher.name, quality=quality)
-        wait_for(quality, lambda quality=quality: abs(height() - HEIGHTS[quality]) < 2)
-        slowest = max(slowest, time.monotonic() - begun)
-        time.sleep(1)
+    frozen = frames(receiver, publisher)[1]
+    slowest = change_layers(receiver, publisher, HEIGHTS, ("LOW", "HIGH", "MEDIUM", "LOW", "MEDIUM", "HIGH") * 2)
     shares = [share_of_frames(publisher, client, before[client]) for client in (receiver, other)]
     freezes = frames(receiver, publisher)[1] - frozen
     assert freezes == 0, f"{freezes} freezes"
@@ -89,7 +94,7 @@ def a_backup_codec_is_sent_while_it_is_needed(call, codec):
         wait_for(f"video at {receiver.name}", lambda receiver=receiver: frames(receiver, publisher)[0] > 0)
         got = inbound(receiver, publisher)["codec"]
         assert receiver.kind != "chromium" or got == f"video/{expected}", (receiver.name, got)
-    wait_for("the best layer", lambda: abs((inbound(lacking, publisher)["frameHeight"] or 0) - HEIGHTS["HIGH"]) < 2)
+    wait_for("the best layer", lambda: sees(lacking, publisher, HEIGHTS["HIGH"]))
     # Both videos begin small.
     time.sleep(WATCH)
     before = frames(capable, publisher)[0], sent(publisher)
@@ -98,8 +103,7 @@ def a_backup_codec_is_sent_while_it_is_needed(call, codec):
     share = (frames(lacking, publisher)[0] - decoded) / max(1, sent_as(backups()) - sent_before)
     assert share >= DECODED - 2 / (WATCH * 15), f"{lacking.name} decoded {share:.0%} of the frames in VP8"
     of_first = share_of_frames(publisher, capable, before)
-    track = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
-    kinds = [one["mime_type"].lower() for one in track if one["kind"] == "video"]
+    kinds = published_codecs(call, publisher)
     assert kinds == [f"video/{codec}"], kinds
     lacking.call("leave")
     wait_for("the end of what nobody needs", lambda: not any(layer["active"] for layer in backups()))

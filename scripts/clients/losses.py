@@ -9,7 +9,7 @@ import videos
 from codecs_of_clients import sent_pictures, share_of_frames
 from network import Conditions
 from sdks import Missing
-from stories import WATCH, frames, inbound
+from stories import WATCH, frames, published_codecs, sees
 from telling import wait_for
 
 CODECS = ("vp8", "h264", "vp9", "av1")
@@ -48,9 +48,8 @@ def a_codec_survives_losses(call, codec):
         wait_for_height(call, quality, height)
     time.sleep(WATCH)
     share = share_of_frames(publisher, receiver, before, sent_pictures)
-    track = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
-    kinds = {one["mime_type"].lower() for one in track if one["kind"] == "video"}
-    assert kinds == {f"video/{codec}"}, kinds
+    kinds = published_codecs(call, publisher)
+    assert set(kinds) == {f"video/{codec}"}, kinds
     return f"{share:.0%} of the frames{', with a change of layers' if layers else ''}"
 
 
@@ -58,7 +57,7 @@ def wait_for_height(call, what, height):
     """Waits until the receiver gets the layer of this height; one that cannot say it gets some time."""
     publisher, receiver = call.clients
     if receiver.kind in TELLING:
-        wait_for(what, lambda: abs((inbound(receiver, publisher)["frameHeight"] or 0) - height) < 2)
+        wait_for(what, lambda: sees(receiver, publisher, height))
     else:
         time.sleep(LAYER)
 

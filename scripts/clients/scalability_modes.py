@@ -4,8 +4,8 @@ import itertools
 import re
 import time
 
-from codecs_of_clients import sent_pictures, share_of_frames
-from stories import WATCH, frames, inbound
+from codecs_of_clients import change_layers, layers_sent, sent_pictures, share_of_frames
+from stories import WATCH, frames, sees
 from telling import wait_for
 
 # The height of the video that is published.
@@ -37,24 +37,16 @@ def a_scalability_mode_arrives(call, codec, mode):
     """A receiver gets each layer that it asks for. It decodes the frames that are sent, and sees no freeze."""
     publisher, receiver = call.clients
     publisher.call("publish", codec=codec, mode=mode, simulcast=True)
-
-    def has(quality):
-        return abs((inbound(receiver, publisher)["frameHeight"] or 0) - heights(mode)[quality]) < 2
-
-    wait_for("the best layer", lambda: has("HIGH"))
-    layers = [layer for layer in publisher.call("stats")["outbound"] if layer["kind"] == "video"]
+    of_mode = heights(mode)
+    wait_for("the best layer", lambda: sees(receiver, publisher, of_mode["HIGH"]))
+    layers = layers_sent(publisher)
     assert {layer["scalabilityMode"] for layer in layers} == {mode}, layers
     # A browser begins with the lower layers, and counts the frames of the others as well.
     time.sleep(2)
     decoded, frozen = frames(receiver, publisher)
-    before, slowest = (decoded, sent_pictures(publisher)), 0
-    lower = [quality for quality in heights(mode) if quality != "HIGH"]
-    for quality in [one for below in lower * 2 for one in (below, "HIGH")]:
-        begun = time.monotonic()
-        receiver.call("quality", identity=publisher.name, quality=quality)
-        wait_for(quality, lambda quality=quality: has(quality))
-        slowest = max(slowest, time.monotonic() - begun)
-        time.sleep(1)
+    before = decoded, sent_pictures(publisher)
+    lower = [quality for quality in of_mode if quality != "HIGH"]
+    slowest = change_layers(receiver, publisher, of_mode, [one for below in lower * 2 for one in (below, "HIGH")])
     if not lower:
         time.sleep(WATCH)
     share = share_of_frames(publisher, receiver, before, sent_pictures)

@@ -92,6 +92,17 @@ def frames(client, publisher):
     return found["framesDecoded"] or 0, found["freezeCount"] or 0
 
 
+def sees(client, publisher, height):
+    """Whether a client receives the layer of this height. Encoders round it."""
+    return abs((inbound(client, publisher)["frameHeight"] or 0) - height) < 2
+
+
+def published_codecs(call, publisher):
+    """The types of what a participant publishes as video, as the API says."""
+    tracks = call.conclave.request("GET", f"/v1/rooms/{call.room}/participants/{publisher.name}")["tracks"]
+    return [track["mime_type"].lower() for track in tracks if track["kind"] == "video"]
+
+
 def wait_for_video(*clients):
     """Waits until each sees the others."""
     for client, publisher in itertools.permutations(clients, 2):
