@@ -167,9 +167,13 @@ impl Session {
         }
     }
 
-    /// Returns the messages for the client since the last call, in order, but for those that are held back.
+    /// Returns the messages for the client since the last call, in order, but for those that are held back while it
+    /// stays connected.
     pub fn take_messages(&mut self) -> Vec<Message> {
-        self.outbox.take(self.closes_socket)
+        if self.closes_socket {
+            self.outbox.release();
+        }
+        self.outbox.take()
     }
 
     /// Returns whether the websocket has to be closed once the messages are sent, once for each websocket.
@@ -199,7 +203,9 @@ impl Session {
 
     /// Handles the deadlines that have passed.
     pub fn tick(&mut self, context: &mut Context<'_>) {
-        self.outbox.release(context.machine.reading());
+        if self.outbox.held_until().is_some_and(|until| until <= context.machine.reading()) {
+            self.outbox.release();
+        }
         if self.signal != Signal::Lost && self.heard_at + SILENCE <= context.machine.reading() {
             self.closes_socket = true;
             self.detach(context);

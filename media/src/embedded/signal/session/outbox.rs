@@ -16,19 +16,18 @@ pub struct Outbox {
 struct Held {
     /// The monotonic reading until which it is.
     until: Duration,
-    /// How many messages are in front of it.
-    before: usize,
+    messages: Vec<Message>,
 }
 
 impl Outbox {
     /// Adds a message.
     pub fn push(&mut self, message: Message) {
-        self.messages.push(message);
+        self.held.as_mut().map_or(&mut self.messages, |held| &mut held.messages).push(message);
     }
 
     /// Holds back what is added from now on.
     pub fn hold_back(&mut self, until: Duration) {
-        self.held = Some(Held { until, before: self.messages.len() });
+        self.held = Some(Held { until, messages: Vec::new() });
     }
 
     /// Returns until when messages are held back.
@@ -36,11 +35,9 @@ impl Outbox {
         self.held.as_ref().map(|held| held.until)
     }
 
-    /// Holds nothing back if the time for that has passed.
-    pub fn release(&mut self, reading: Duration) {
-        if self.held_until().is_some_and(|until| until <= reading) {
-            self.held = None;
-        }
+    /// Holds nothing back any more.
+    pub fn release(&mut self) {
+        self.messages.extend(self.held.take().into_iter().flat_map(|held| held.messages));
     }
 
     /// Drops all messages.
@@ -48,14 +45,8 @@ impl Outbox {
         *self = Self::default();
     }
 
-    /// Returns the messages that may be sent: all of them if they are the last ones.
-    pub fn take(&mut self, are_last: bool) -> Vec<Message> {
-        match &mut self.held {
-            Some(held) if !are_last => {
-                let rest = self.messages.split_off(std::mem::take(&mut held.before));
-                std::mem::replace(&mut self.messages, rest)
-            }
-            _ => std::mem::take(&mut self.messages),
-        }
+    /// Returns the messages that are not held back.
+    pub fn take(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.messages)
     }
 }
