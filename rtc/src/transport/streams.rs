@@ -69,26 +69,19 @@ impl Transport {
         direct.stream_rx(&ssrc).map(|stream| (stream.mid(), stream.rid()))
     }
 
-    /// Receives the retransmissions of a source from where the client's offer says, unless their packets have named the layer. str0m reads
-    /// sources from descriptions without simulcast only. Pion names the layers in the first packets of each source, and not in those of
-    /// retransmissions.
-    pub fn expect_retransmissions(&mut self, ssrc: Ssrc) {
-        let Some(retransmissions) = self.retransmissions.get(&ssrc).copied() else { return };
+    /// Requests the lost packets of a video's source. They come as retransmissions from where the client's offer says, unless those name the
+    /// layer themselves: Pion names layers in the first packets of each source, and not in retransmissions, and str0m reads sources only from
+    /// descriptions without simulcast. Or they come again as they were (RFC 4585): LiveKit's library offers no retransmissions over two
+    /// connections, and str0m requests nothing then.
+    pub fn expect_repairs(&mut self, ssrc: Ssrc) {
+        let named = self.retransmissions.get(&ssrc).copied();
         self.change_or_fail(|rtc| {
             let mut direct = rtc.direct_api();
-            let unknown = direct.stream_rx(&ssrc).filter(|stream| stream.rtx().is_none());
-            if let Some((mid, rid)) = unknown.map(|stream| (stream.mid(), stream.rid())) {
-                direct.expect_stream_rx(ssrc, Some(retransmissions), mid, rid);
-            }
-        });
-    }
-
-    /// Requests the lost packets of a source that has no retransmissions of its own, but comes again as it was (RFC 4585): LiveKit's library
-    /// offers no others for what it publishes. str0m does that by itself only where there are retransmissions.
-    pub fn request_lost_packets(&mut self, ssrc: Ssrc) {
-        self.change_or_fail(|rtc| {
-            if let Some(stream) = rtc.direct_api().stream_rx(&ssrc) {
-                stream.suppress_nack(false);
+            let Some(stream) = direct.stream_rx(&ssrc) else { return };
+            stream.suppress_nack(false);
+            let (mid, rid, known) = (stream.mid(), stream.rid(), stream.rtx());
+            if known.is_none() && named.is_some() {
+                direct.expect_stream_rx(ssrc, named, mid, rid);
             }
         });
     }
@@ -112,10 +105,17 @@ impl Transport {
         true
     }
 
-    /// Writes a packet without a payload for a section, which is sent again on request or not.
-    pub fn write_empty(&mut self, mid: Mid, payload_type: Pt, numbers: &Rewritten, now: Instant, is_nackable: bool) {
+    /// Writes a packet without a payload for a section, which is sent again on request or not. Returns whether there is a source for it.
+    pub fn write_empty(
+        &mut self,
+        mid: Mid,
+        payload_type: Pt,
+        numbers: &Rewritten,
+        now: Instant,
+        is_nackable: bool,
+    ) -> bool {
         let empty: &[u8] = &[];
         let write = RtpWrite::new(payload_type, numbers.sequence.into(), numbers.timestamp, now, empty);
-        self.write_rtp(mid, write.nackable(is_nackable));
+        self.write_rtp(mid, write.nackable(is_nackable))
     }
 }

@@ -83,14 +83,18 @@ impl Worker {
         let mut first_frames = Vec::new();
         for subscription in &mut track.subscriptions {
             let Some(receiver) = self.transports.get_mut(subscription.transport) else { continue };
-            if let Err(reason) = pass_on(subscription, receiver, key.layer, packet) {
+            let sent = pass_on(subscription, receiver, key.layer, packet);
+            if let Err(reason) | Ok(Sent::Empty(reason)) = sent {
                 self.counters.dropped.count(reason);
                 receiver.dropped.count(reason);
-                continue;
             }
-            self.counters.forwarded_packets += 1;
-            touch(&mut self.transports, &mut self.touched, subscription.transport);
-            first_frames.extend(subscription.waits_since.take().map(|since| (subscription.peer, since)));
+            if sent.is_ok() {
+                touch(&mut self.transports, &mut self.touched, subscription.transport);
+            }
+            if let Ok(Sent::Packet) = sent {
+                self.counters.forwarded_packets += 1;
+                first_frames.extend(subscription.waits_since.take().map(|since| (subscription.peer, since)));
+            }
         }
         for (peer, since) in first_frames {
             self.emit(peer, PeerEvent::FirstFrame { after: self.now.saturating_duration_since(since) });
@@ -108,9 +112,8 @@ impl Worker {
         let track = transport.published.get(&mid).and_then(|key| Some((*key, self.tracks.get(*key)?)));
         let found = track.and_then(|(key, track)| Some(LayerKey { track: key, layer: track.layer_of(rid)? }));
         transport.layers.insert(ssrc, found);
-        transport.expect_retransmissions(ssrc);
         if track.is_some_and(|(_, track)| track.medium() == TrackMedium::Video) {
-            transport.request_lost_packets(ssrc);
+            transport.expect_repairs(ssrc);
         }
         found
     }
@@ -218,13 +221,21 @@ fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
     Outgoing { payload_type: red.unwrap_or(params.pt()), strips_red: incoming.is_red && red.is_none() }
 }
 
+/// What was sent to a receiver.
+enum Sent {
+    /// The packet.
+    Packet,
+    /// An empty one in its place, for this reason.
+    Empty(DropReason),
+}
+
 /// Sends a packet to a receiver of its track, if that gets it.
 fn pass_on(
     subscription: &mut Subscription,
     receiver: &mut Transport,
     layer: usize,
     packet: &Packet<'_>,
-) -> Result<(), DropReason> {
+) -> Result<Sent, DropReason> {
     if !receiver.can_send() {
         subscription.choice.current = None;
         return Err(DropReason::NotConnected);
@@ -237,8 +248,8 @@ fn pass_on(
     let (numbers, is_last) = match subscription.accept(layer, packet)? {
         Passed::Packet(numbers, is_last) => (numbers, is_last),
         Passed::Empty(numbers, reason) => {
-            receiver.write_empty(subscription.mid, outgoing.payload_type, &numbers, media.arrived, true);
-            return Err(reason);
+            let is_sent = receiver.write_empty(subscription.mid, outgoing.payload_type, &numbers, media.arrived, true);
+            return if is_sent { Ok(Sent::Empty(reason)) } else { Err(reason) };
         }
     };
     let from = packet.extensions;
@@ -260,5 +271,5 @@ fn pass_on(
     if let Some(patch) = numbers.vp8_patch {
         write = write.vp8_patch(patch);
     }
-    if receiver.write_rtp(subscription.mid, write) { Ok(()) } else { Err(DropReason::NoSource) }
+    if receiver.write_rtp(subscription.mid, write) { Ok(Sent::Packet) } else { Err(DropReason::NoSource) }
 }
