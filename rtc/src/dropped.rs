@@ -25,6 +25,8 @@ pub enum DropReason {
     OtherLayer,
     /// The receiver begins with the next key frame.
     AwaitsKeyFrame,
+    /// It is padding, which has no payload.
+    Padding,
     /// It is from before the packet with which the receiver began.
     Late,
     /// It has redundancy that the receiver does not take, and that cannot be taken out.
@@ -39,7 +41,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All of them, in their order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Stranger,
         Self::Malformed,
         Self::TooLarge,
@@ -51,6 +53,7 @@ impl DropReason {
         Self::NotWanted,
         Self::OtherLayer,
         Self::AwaitsKeyFrame,
+        Self::Padding,
         Self::Late,
         Self::MalformedRedundancy,
         Self::NoSource,
@@ -73,6 +76,7 @@ impl DropReason {
             Self::NotWanted => "not_wanted",
             Self::OtherLayer => "other_layer",
             Self::AwaitsKeyFrame => "awaits_key_frame",
+            Self::Padding => "padding",
             Self::Late => "late",
             Self::MalformedRedundancy => "malformed_redundancy",
             Self::NoSource => "no_source",
@@ -115,7 +119,7 @@ mod tests {
             (0..=position).for_each(|_| drops.count(reason));
         }
         let counted: Vec<_> = drops.iter().map(|(_, packets)| packets).collect();
-        assert_eq!(counted, Vec::from_iter(1..=16));
+        assert_eq!(counted, Vec::from_iter(1..=17));
         let labels: std::collections::BTreeSet<_> = DropReason::ALL.map(DropReason::label).into();
         assert_eq!(labels.len(), DropReason::ALL.len());
     }

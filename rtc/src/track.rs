@@ -79,6 +79,12 @@ impl Codec {
         matches!(self, Self::Vp9 | Self::Av1)
     }
 
+    /// Returns whether the payload numbers the pictures, so that a receiver knows which one is missing. Of other codecs it knows that from the
+    /// dependency descriptors, or else shows nothing behind a gap in the sequence numbers, even one that only padding has left.
+    pub const fn numbers_pictures(self) -> bool {
+        matches!(self, Self::Vp8 | Self::Vp9)
+    }
+
     /// Returns whether the codec carries sound or pictures.
     pub const fn medium(self) -> TrackMedium {
         match self {

@@ -152,6 +152,7 @@ const WORKER_METRICS: &[WorkerMetric] = &[
             (DropReason::NotWanted.label(), |worker| worker.dropped(DropReason::NotWanted)),
             (DropReason::OtherLayer.label(), |worker| worker.dropped(DropReason::OtherLayer)),
             (DropReason::AwaitsKeyFrame.label(), |worker| worker.dropped(DropReason::AwaitsKeyFrame)),
+            (DropReason::Padding.label(), |worker| worker.dropped(DropReason::Padding)),
             (DropReason::Late.label(), |worker| worker.dropped(DropReason::Late)),
             (DropReason::MalformedRedundancy.label(), |worker| worker.dropped(DropReason::MalformedRedundancy)),
             (DropReason::NoSource.label(), |worker| worker.dropped(DropReason::NoSource)),

@@ -17,6 +17,24 @@ pub const MAX_DESCRIPTOR: usize = 255;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DependencyDescriptor(pub Arc<[u8]>);
 
+impl DependencyDescriptor {
+    /// Returns the number of the frame, which wraps; `None` if the descriptor is too short for one.
+    pub fn frame_number(&self) -> Option<u16> {
+        let (_flags_and_template, number) = self.0.split_first()?;
+        number.first_chunk().copied().map(u16::from_be_bytes)
+    }
+
+    /// Returns the same with another number of the frame.
+    #[must_use]
+    pub fn with_frame_number(&self, number: u16) -> Self {
+        let mut bytes = self.0.to_vec();
+        if let Some(place) = bytes.get_mut(1..3) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        Self(bytes.into())
+    }
+}
+
 /// Reads the descriptors of a stream. Some say what those that follow refer to.
 #[derive(Debug, Default)]
 pub struct DependencyReader {

@@ -7,6 +7,7 @@ mod allocation;
 mod capacity;
 mod codec_choice;
 mod dependency;
+mod frame_numbers;
 mod h264;
 mod h265;
 mod key_frame;

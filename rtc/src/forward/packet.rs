@@ -35,6 +35,8 @@ pub struct MediaPacket {
     pub vp9: Option<Vp9Descriptor>,
     /// The layer of its frame in the stream, if the packet names it.
     pub layer: Option<FrameLayer>,
+    /// The number of its frame, if receivers get its dependency descriptor.
+    pub frame_number: Option<u16>,
     /// Whether a receiver can start with this packet: it begins a key frame, or is audio.
     pub is_entry_point: bool,
 }
@@ -72,9 +74,15 @@ impl MediaPacket {
                 Codec::Vp8 => vp8::frame_layer(&payload),
                 _ => vp9.map(|descriptor| descriptor.layer),
             },
+            frame_number: None,
             primary: None,
             payload,
         }
+    }
+
+    /// Returns whether it only tries what the network carries.
+    pub fn is_padding(&self) -> bool {
+        self.payload.is_empty()
     }
 
     /// Adds what a dependency descriptor says: `None` for one that cannot be read.

@@ -60,6 +60,7 @@ impl Source {
             vp8: Some(Vp8Descriptor::parse(&payload).unwrap()),
             vp9: None,
             layer: None,
+            frame_number: None,
             is_entry_point: position == 0,
         }
     }

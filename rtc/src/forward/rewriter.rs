@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use str0m::rtp::Vp8Patch;
 
+use super::frame_numbers::FrameNumbers;
 use super::packet::MediaPacket;
 use super::picture_ids::PictureIds;
 use super::sequence::SequenceNumbers;
@@ -16,6 +17,7 @@ pub struct Rewriter {
     sequence: SequenceNumbers,
     timestamps: Timestamps,
     pictures: PictureIds,
+    frames: FrameNumbers,
 }
 
 /// The numbers of a packet in the stream to one receiver.
@@ -27,6 +29,8 @@ pub struct Rewritten {
     pub timestamp: u32,
     /// The change of the VP8 payload descriptor, if any.
     pub vp8_patch: Option<Vp8Patch>,
+    /// The number of the frame for the dependency descriptor, if the packet has one.
+    pub frame_number: Option<u16>,
 }
 
 impl Rewriter {
@@ -37,6 +41,7 @@ impl Rewriter {
             sequence: SequenceNumbers::new(fastrand::u16(1..1 << 14)),
             timestamps: Timestamps::new(fastrand::u32(..)),
             pictures: PictureIds::default(),
+            frames: FrameNumbers::default(),
         }
     }
 
@@ -47,6 +52,9 @@ impl Rewriter {
         if let Some(descriptor) = &packet.vp8 {
             self.pictures.switch(descriptor);
         }
+        if let Some(number) = packet.frame_number {
+            self.frames.switch(number);
+        }
     }
 
     /// Returns the numbers of a packet that is of no source, and is sent now.
@@ -55,6 +63,7 @@ impl Rewriter {
             sequence: self.sequence.insert(),
             timestamp: self.timestamps.insert(now, clock_rate),
             vp8_patch: None,
+            frame_number: None,
         }
     }
 
@@ -66,7 +75,7 @@ impl Rewriter {
         }
         let sequence = self.sequence.skip(packet.sequence)?;
         let timestamp = self.timestamps.rewrite(packet.timestamp, packet.arrived);
-        Some(Rewritten { sequence, timestamp, vp8_patch: None })
+        Some(Rewritten { sequence, timestamp, vp8_patch: None, frame_number: None })
     }
 
     /// Returns the numbers of a packet of the source; `None` for a late packet from before the last switch.
@@ -77,6 +86,7 @@ impl Rewriter {
             vp8_patch: packet.vp8.as_ref().and_then(|descriptor| {
                 self.pictures.rewrite(descriptor, picture_id_mask(&packet.payload)).patch(descriptor)
             }),
+            frame_number: packet.frame_number.map(|number| self.frames.rewrite(number)),
         })
     }
 }

@@ -46,6 +46,9 @@ impl Worker {
         if is_layered {
             key.layer = track.read_layer(&mut media, descriptor, self.now);
         }
+        if track.passes_dependencies() {
+            media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
+        }
         let extensions = &packet.header.ext_vals;
         let is_last = packet.header.marker;
         let report = packet.last_sender_info.as_ref().map(SenderReport::from);
@@ -252,24 +255,31 @@ fn pass_on(
             return if is_sent { Ok(Sent::Empty(reason)) } else { Err(reason) };
         }
     };
+    let sequence = numbers.sequence.into();
+    let payload_type = outgoing.payload_type;
+    let mut write = RtpWrite::new(payload_type, sequence, numbers.timestamp, media.arrived, Arc::clone(payload))
+        .marker(is_last)
+        .ext_vals(outgoing_extensions(packet, numbers.frame_number))
+        .nackable(!media.is_audio);
+    if let Some(patch) = numbers.vp8_patch {
+        write = write.vp8_patch(patch);
+    }
+    if receiver.write_rtp(subscription.mid, write) { Ok(Sent::Packet) } else { Err(DropReason::NoSource) }
+}
+
+/// Returns the header extensions with which a packet is sent, its frame with this number.
+fn outgoing_extensions(packet: &Packet<'_>, frame_number: Option<u16>) -> ExtensionValues {
     let from = packet.extensions;
     let mut extensions = ExtensionValues {
         audio_level: from.audio_level,
         voice_activity: from.voice_activity,
         ..ExtensionValues::default()
     };
-    if packet.is_layered {
-        // The dependency descriptor. Those of several streams do not make one.
+    let Some(number) = frame_number else { return extensions };
+    if packet.media.frame_number == Some(number) {
         extensions.user_values = from.user_values.clone();
+    } else if let Some(descriptor) = from.user_values.get::<DependencyDescriptor>() {
+        extensions.user_values.set(descriptor.with_frame_number(number));
     }
-    let sequence = numbers.sequence.into();
-    let payload_type = outgoing.payload_type;
-    let mut write = RtpWrite::new(payload_type, sequence, numbers.timestamp, media.arrived, Arc::clone(payload))
-        .marker(is_last)
-        .ext_vals(extensions)
-        .nackable(!media.is_audio);
-    if let Some(patch) = numbers.vp8_patch {
-        write = write.vp8_patch(patch);
-    }
-    if receiver.write_rtp(subscription.mid, write) { Ok(Sent::Packet) } else { Err(DropReason::NoSource) }
+    extensions
 }

@@ -78,7 +78,7 @@ impl Subscription {
         self.accept_whole(layer, packet)
     }
 
-    /// Accepts a packet of a stream with layers. One that names no layer, as padding, is sent with whatever else is.
+    /// Accepts a packet of a stream with layers. One that names no layer is sent with whatever else is.
     fn accept_layered(&mut self, layer: usize, packet: &Packet<'_>) -> Result<Passed, DropReason> {
         let (media, before) = (&packet.media, self.choice.current);
         let ends_picture = match media.layered() {
@@ -90,6 +90,9 @@ impl Subscription {
         };
         if before.is_none() {
             self.rewriter.switch(media);
+        }
+        if media.is_padding() {
+            return self.skip(media, DropReason::Padding);
         }
         self.rate.add(media.payload.len());
         let numbers = self.rewriter.rewrite(media).ok_or(DropReason::Late)?;
@@ -108,6 +111,9 @@ impl Subscription {
         if before != self.choice.current {
             self.rewriter.switch(media);
             self.choice.filter.stop();
+        }
+        if media.is_padding() {
+            return self.skip(media, DropReason::Padding);
         }
         if !self.choice.admit_temporal(media) {
             return self.skip(media, DropReason::OtherLayer);

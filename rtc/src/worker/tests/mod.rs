@@ -7,6 +7,7 @@ mod candidates;
 #[path = "../../../tests/support/commands.rs"]
 mod commands;
 mod data_tracks;
+mod dependencies;
 mod descriptions;
 mod dropped;
 mod forwarding;

@@ -1,0 +1,133 @@
+//! Dependency descriptors of codecs whose payload does not number pictures, in streams without layers.
+
+use std::time::Duration;
+
+use str0m::format::Codec;
+
+use super::MODES;
+use super::support::{Abilities, RawDescriptor, Received};
+use super::world::{Publication, World};
+use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
+use crate::dropped::DropReason;
+use crate::forward::descriptor_of;
+use crate::track::{LayerInfo, Quality};
+
+const RIDS: [&str; 2] = ["q", "h"];
+
+/// A publisher of some streams and a receiver of them.
+struct Call {
+    world: World,
+    alice: usize,
+    bob: usize,
+    streams: Vec<Publication>,
+    /// The number of the last frame of each stream.
+    frames: [u16; 2],
+}
+
+impl Call {
+    fn new(mode: ConnectionMode, codec: Codec, rids: &[&'static str]) -> Self {
+        let mut world = World::new();
+        world.abilities = Abilities { all_codecs: true, ..Abilities::default() };
+        let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
+        let layer = |(quality, width)| LayerInfo { quality, width, height: width / 2, bitrate: 0 };
+        world.layers = Quality::ALL.into_iter().zip([320, 640]).map(layer).collect();
+        let camera = world.publish(alice, "TR_camera", codec, rids);
+        world.subscribe(bob, &camera);
+        let rids = if rids.is_empty() { vec![None] } else { rids.iter().copied().map(Some).collect() };
+        let streams = rids.into_iter().zip([1000, 7000]);
+        let streams = streams.map(|(rid, sequence)| Publication { rid, sequence, ..camera.clone() }).collect();
+        Self { world, alice, bob, streams, frames: [500, 61_000] }
+    }
+
+    /// Sends pictures in each stream, 40 ms apart, with key frames where they are requested.
+    fn stream(&mut self, pictures: usize) {
+        for _ in 0..pictures {
+            let requests = std::mem::take(&mut self.world.clients[self.alice].publisher.key_frame_requests);
+            for stream in 0..self.streams.len() {
+                let rid = self.streams[stream].rid;
+                self.send_frame(stream, requests.iter().any(|(_, of)| of.as_deref() == rid));
+            }
+            self.world.run(Duration::from_millis(40));
+        }
+    }
+
+    /// Sends a frame in one packet. Behind its first byte is the stream.
+    fn send_frame(&mut self, stream: usize, is_key: bool) {
+        self.frames[stream] = self.frames[stream].wrapping_add(3);
+        let track = &mut self.streams[stream];
+        track.timestamp += 3600;
+        let first = match (track.codec, is_key) {
+            (Codec::Av1, true) => 0x18,
+            (Codec::Av1, false) => 0x10,
+            (_, true) => 0x65,
+            (_, false) => 0x41,
+        };
+        let mut descriptor = descriptor_of(&[(0, 0)], 0, [true, true], is_key);
+        descriptor[1..3].copy_from_slice(&self.frames[stream].to_be_bytes());
+        let payload = [first, stream.to_le_bytes()[0], 0, 0];
+        self.world.send_part(track, &payload, (true, Some(RawDescriptor(descriptor))));
+    }
+
+    /// Sends padding, which has the timestamp of the frame before it.
+    fn send_padding(&mut self) {
+        self.world.send_part(&mut self.streams[0], &[], (false, None));
+    }
+
+    fn set(&mut self, quality: Quality) {
+        let (peer, track) = ("PA_bob".parse().unwrap(), "TR_camera".parse().unwrap());
+        let settings = TrackSettings { quality, ..TrackSettings::default() };
+        self.world.command(PeerCommand::SetTrackSettings { track, settings }.for_peer(peer));
+    }
+
+    /// What has arrived since the last call.
+    fn take_received(&mut self) -> Vec<Received> {
+        std::mem::take(&mut self.world.receiver(self.bob).received)
+    }
+}
+
+fn frame_number(packet: &Received) -> u16 {
+    let RawDescriptor(descriptor) = packet.descriptor.as_ref().expect("a descriptor");
+    u16::from_be_bytes([descriptor[1], descriptor[2]])
+}
+
+#[test]
+fn the_frames_of_changing_streams_are_numbered_on() {
+    for (mode, codec) in MODES.into_iter().flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec))) {
+        let mut call = Call::new(mode, codec, &RIDS);
+        for switch in 0..10 {
+            call.set(Quality::ALL[switch % 2]);
+            call.stream(30);
+        }
+        let received = call.take_received();
+        let mut switches = 0;
+        for pair in received.windows(2) {
+            let ahead = frame_number(&pair[1]).wrapping_sub(frame_number(&pair[0]));
+            let is_switch = pair[0].payload[1] != pair[1].payload[1];
+            assert!(if is_switch { (1..0x8000).contains(&ahead) } else { ahead == 3 }, "{mode:?} {codec}: {ahead}");
+            switches += usize::from(is_switch);
+        }
+        assert!(switches >= 9, "{mode:?} {codec}: {switches}");
+    }
+}
+
+#[test]
+fn vp8_numbers_its_pictures_itself() {
+    let mut call = Call::new(ConnectionMode::Dual, Codec::Vp8, &[]);
+    call.world.send_part(&mut call.streams[0], &[0x10, 0, 0, 0], (true, Some(RawDescriptor(vec![0xc0, 0, 1]))));
+    assert!(matches!(&call.take_received()[..], [only] if only.descriptor.is_none()));
+}
+
+#[test]
+fn padding_is_not_sent_and_leaves_no_gap() {
+    for (mode, codec) in MODES.into_iter().flat_map(|mode| [Codec::Av1, Codec::H264].map(|codec| (mode, codec))) {
+        let mut call = Call::new(mode, codec, &[]);
+        for picture in 0..50 {
+            call.send_frame(0, picture == 0);
+            (0..picture % 4).for_each(|_| call.send_padding());
+        }
+        let received = call.take_received();
+        assert_eq!(received.len(), 50, "{mode:?} {codec}");
+        assert!(received.windows(2).all(|pair| pair[1].sequence == pair[0].sequence + 1), "{mode:?} {codec}");
+        assert_eq!(call.world.worker.counters().dropped.of(DropReason::Padding), 73, "{mode:?} {codec}");
+    }
+}
