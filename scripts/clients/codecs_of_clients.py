@@ -21,9 +21,11 @@ def layers_sent(publisher):
     return [layer for layer in publisher.call("stats")["outbound"] if layer["kind"] == "video"]
 
 
-def sent_pictures(publisher):
-    """How many pictures were sent: layers in streams of their own have the same ones."""
-    return max(layer["framesSent"] or 0 for layer in layers_sent(publisher))
+def sent_pictures(publisher, height=None):
+    """How many pictures were sent, in the layer of this height if that is a stream of its own."""
+    layers = layers_sent(publisher)
+    fitting = [layer for layer in layers if height and abs((layer.get("frameHeight") or 0) - height) < 2]
+    return max(layer["framesSent"] or 0 for layer in fitting or layers)
 
 
 def share_of_frames(publisher, receiver, before, count=sent):
