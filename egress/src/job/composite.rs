@@ -313,9 +313,9 @@ impl Job for CompositeJob {
         self.sink.is_active()
     }
 
-    fn finish(mut self: Box<Self>, now: Instant) -> Result<bool, String> {
+    fn finish(mut self: Box<Self>, end: Instant) -> Result<bool, String> {
         // What was captured up to now is on its way through the decoders.
-        let end = now.saturating_duration_since(self.start);
+        let end = end.saturating_duration_since(self.start);
         let mut result = Ok(());
         while result.is_ok() {
             let due = self.start.elapsed().saturating_sub(DELAY).min(end);

@@ -151,8 +151,8 @@ pub(crate) enum News {
         /// Whether the room has no participants at all.
         is_room_empty: bool,
     },
-    /// It is to end.
-    Stop,
+    /// It is to end at this moment, however much later it learns of it.
+    Stop(Instant),
 }
 
 /// The queues of an egress, at its own end.
@@ -198,7 +198,7 @@ impl JobHandle {
 
     /// Lets it end.
     pub fn stop(&self) {
-        let _ = self.news.send(News::Stop);
+        let _ = self.news.send(News::Stop(Instant::now()));
     }
 
     /// Returns what it has done.

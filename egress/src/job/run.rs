@@ -26,8 +26,8 @@ pub trait Job {
     /// Returns whether media is written or sent.
     fn is_active(&self) -> bool;
 
-    /// Ends the output at this moment; returns whether anything is in it.
-    fn finish(self: Box<Self>, now: Instant) -> Result<bool, String>;
+    /// Ends the output at this moment, which may be past; returns whether anything is in it.
+    fn finish(self: Box<Self>, end: Instant) -> Result<bool, String>;
 }
 
 /// How long an egress lasts at most.
@@ -54,12 +54,12 @@ pub fn run(
     };
     let mut room = Room::default();
     let ended = room.take(&mut *job, first).and_then(|flow| match flow {
-        ControlFlow::Continue(()) => run_until_end(&mut *job, room, inputs, limits, &mut on_event),
+        ControlFlow::Continue(()) => run_until_end(&mut *job, &mut room, inputs, limits, &mut on_event),
         ControlFlow::Break(()) => Ok(End::Stopped),
     });
     let was_active = job.is_active();
     let ended = ended.and_then(|end| take_rest(&mut *job, inputs).map(|()| end));
-    let finished = job.finish(Instant::now());
+    let finished = job.finish(room.stopped_at.unwrap_or_else(Instant::now));
     let (status, error) = match (ended, finished) {
         (Err(error), _) | (Ok(_), Err(error)) => (EgressStatus::Failed, Some(error)),
         (Ok(End::Limit), Ok(_)) => (EgressStatus::LimitReached, None),
@@ -80,6 +80,8 @@ enum End {
 struct Room {
     /// Since when it has no participants, if it has none.
     empty_since: Option<Instant>,
+    /// When the egress was stopped, if it was. An encoder that is late notices it late.
+    stopped_at: Option<Instant>,
 }
 
 impl Room {
@@ -90,7 +92,10 @@ impl Room {
                 self.empty_since = is_room_empty.then(|| self.empty_since.unwrap_or_else(Instant::now));
                 job.attend(attendees)
             }
-            News::Stop => Ok(ControlFlow::Break(())),
+            News::Stop(at) => {
+                self.stopped_at = Some(at);
+                Ok(ControlFlow::Break(()))
+            }
         }
     }
 
@@ -111,7 +116,7 @@ impl Room {
 
 fn run_until_end(
     job: &mut dyn Job,
-    mut room: Room,
+    room: &mut Room,
     inputs: &Inputs,
     limits: Limits,
     on_event: &mut impl FnMut(JobEvent),
@@ -164,6 +169,7 @@ fn take_packets(job: &mut dyn Job, inputs: &Inputs, until: Instant) -> Result<()
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
     use std::thread;
 
     use super::*;
@@ -196,6 +202,49 @@ mod tests {
         fn finish(self: Box<Self>, _: Instant) -> Result<bool, String> {
             Ok(true)
         }
+    }
+
+    /// An egress that says when its output ends.
+    struct Watched(Arc<Mutex<Option<Instant>>>);
+
+    impl Job for Watched {
+        fn interval(&self) -> Duration {
+            Idle.interval()
+        }
+
+        fn packet(&mut self, packet: RecordedPacket) -> Result<(), String> {
+            Idle.packet(packet)
+        }
+
+        fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String> {
+            Idle.attend(attendees)
+        }
+
+        fn tick(&mut self, now: Instant) -> Result<(), String> {
+            Idle.tick(now)
+        }
+
+        fn is_active(&self) -> bool {
+            true
+        }
+
+        fn finish(self: Box<Self>, end: Instant) -> Result<bool, String> {
+            *self.0.lock().unwrap() = Some(end);
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn the_output_ends_when_the_egress_was_stopped_and_not_when_it_notices_that() {
+        let (handle, inputs) = channel();
+        let end = Arc::new(Mutex::new(None));
+        let begun = Instant::now();
+        handle.set_attendance(vec![], false);
+        handle.stop();
+        let stopped = Instant::now();
+        let limits = Limits { longest: HOUR, empty: HOUR };
+        run(|| Ok(Box::new(Watched(Arc::clone(&end)))), &inputs, limits, |_| {});
+        assert!(matches!(*end.lock().unwrap(), Some(end) if (begun..=stopped).contains(&end)));
     }
 
     const HOUR: Duration = Duration::from_secs(3_600);

@@ -192,9 +192,9 @@ impl Job for TrackJob {
         self.process.is_some()
     }
 
-    fn finish(mut self: Box<Self>, now: Instant) -> Result<bool, String> {
+    fn finish(mut self: Box<Self>, end: Instant) -> Result<bool, String> {
         // What ffmpeg says when it ends is the better reason of a failure.
-        let _ = self.complete(now.saturating_duration_since(self.start));
+        let _ = self.complete(end.saturating_duration_since(self.start));
         let progress = Arc::clone(&self.progress);
         let bytes = self.output.bytes();
         let finished = self.output.finish(self.process);
