@@ -124,11 +124,12 @@ fn run_until_end(
     let start = Instant::now();
     let (mut tick, mut was_active) = (start, false);
     loop {
+        take_packets(job, inputs, tick)?;
+        // News that come later than this moment are of what the tick does not look at yet.
+        let now = Instant::now();
         if room.take_all(job, inputs)?.is_break() {
             return Ok(End::Stopped);
         }
-        take_packets(job, inputs, tick)?;
-        let now = Instant::now();
         if now >= tick {
             job.tick(now)?;
             // Ticks that were missed are not made up for.
@@ -147,22 +148,21 @@ fn run_until_end(
     }
 }
 
-/// Takes the packets that came before the end.
+/// Takes the packets that are there.
 fn take_rest(job: &mut dyn Job, inputs: &Inputs) -> Result<(), String> {
     inputs.packets.try_iter().take(QUEUE).try_for_each(|packet| job.packet(packet))
 }
 
-/// Takes packets until a moment, at least those that are there.
+/// Takes packets until a moment, at least those that are there: an egress that is late for its ticks must not fall behind the call, too.
 fn take_packets(job: &mut dyn Job, inputs: &Inputs, until: Instant) -> Result<(), String> {
     loop {
         let wait = until.saturating_duration_since(Instant::now());
+        if wait.is_zero() {
+            return take_rest(job, inputs);
+        }
         match inputs.packets.recv_timeout(wait) {
             Ok(packet) => job.packet(packet)?,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
-        }
-        if wait.is_zero() {
-            // The tick is due; the packets that are left come after it.
-            return Ok(());
         }
     }
 }
@@ -172,11 +172,22 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::thread;
 
+    use conclave_rtc::Codec;
+
     use super::*;
     use crate::job::handle::channel;
 
-    /// An egress that is active at once.
-    struct Idle;
+    /// An egress that is active at once, and what was seen of it.
+    #[derive(Clone, Default)]
+    struct Idle(Arc<Mutex<Seen>>);
+
+    #[derive(Default)]
+    struct Seen {
+        packets: usize,
+        /// How many there were before the first tick.
+        before_ticks: Option<usize>,
+        end: Option<Instant>,
+    }
 
     impl Job for Idle {
         fn interval(&self) -> Duration {
@@ -184,6 +195,7 @@ mod tests {
         }
 
         fn packet(&mut self, _: RecordedPacket) -> Result<(), String> {
+            self.0.lock().unwrap().packets += 1;
             Ok(())
         }
 
@@ -192,6 +204,8 @@ mod tests {
         }
 
         fn tick(&mut self, _: Instant) -> Result<(), String> {
+            let mut seen = self.0.lock().unwrap();
+            seen.before_ticks = seen.before_ticks.or(Some(seen.packets));
             Ok(())
         }
 
@@ -199,52 +213,45 @@ mod tests {
             true
         }
 
-        fn finish(self: Box<Self>, _: Instant) -> Result<bool, String> {
+        fn finish(self: Box<Self>, end: Instant) -> Result<bool, String> {
+            self.0.lock().unwrap().end = Some(end);
             Ok(true)
         }
     }
 
-    /// An egress that says when its output ends.
-    struct Watched(Arc<Mutex<Option<Instant>>>);
-
-    impl Job for Watched {
-        fn interval(&self) -> Duration {
-            Idle.interval()
-        }
-
-        fn packet(&mut self, packet: RecordedPacket) -> Result<(), String> {
-            Idle.packet(packet)
-        }
-
-        fn attend(&mut self, attendees: Vec<Attendee>) -> Result<ControlFlow<()>, String> {
-            Idle.attend(attendees)
-        }
-
-        fn tick(&mut self, now: Instant) -> Result<(), String> {
-            Idle.tick(now)
-        }
-
-        fn is_active(&self) -> bool {
-            true
-        }
-
-        fn finish(self: Box<Self>, end: Instant) -> Result<bool, String> {
-            *self.0.lock().unwrap() = Some(end);
-            Ok(true)
+    fn packet() -> RecordedPacket {
+        RecordedPacket {
+            track: "TR_1".parse().unwrap(),
+            layer: 0,
+            codec: Codec::Opus,
+            sequence: 0,
+            timestamp: 0,
+            is_marked: true,
+            is_entry_point: true,
+            payload: Arc::default(),
+            arrived: Instant::now(),
+            report: None,
         }
     }
 
     #[test]
     fn the_output_ends_when_the_egress_was_stopped_and_not_when_it_notices_that() {
-        let (handle, inputs) = channel();
-        let end = Arc::new(Mutex::new(None));
+        let ((handle, inputs), job) = (channel(), Idle::default());
         let begun = Instant::now();
         handle.set_attendance(vec![], false);
         handle.stop();
         let stopped = Instant::now();
-        let limits = Limits { longest: HOUR, empty: HOUR };
-        run(|| Ok(Box::new(Watched(Arc::clone(&end)))), &inputs, limits, |_| {});
-        assert!(matches!(*end.lock().unwrap(), Some(end) if (begun..=stopped).contains(&end)));
+        run(|| Ok(Box::new(job.clone())), &inputs, Limits { longest: HOUR, empty: HOUR }, |_| {});
+        assert!(job.0.lock().unwrap().end.is_some_and(|end| (begun..=stopped).contains(&end)));
+    }
+
+    #[test]
+    fn an_egress_whose_tick_is_due_takes_all_packets_that_are_there_before_it() {
+        let ((handle, inputs), job) = (channel(), Idle::default());
+        handle.set_attendance(vec![], false);
+        assert!((0..100).all(|_| handle.sink().try_send(packet())));
+        run(|| Ok(Box::new(job.clone())), &inputs, Limits { longest: Duration::ZERO, empty: HOUR }, |_| {});
+        assert_eq!(job.0.lock().unwrap().before_ticks, Some(100));
     }
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -255,7 +262,7 @@ mod tests {
         handle.set_attendance(vec![], true);
         let mut events = Vec::new();
         let limits = Limits { longest: HOUR, empty: Duration::from_millis(20) };
-        run(|| Ok(Box::new(Idle)), &inputs, limits, |event| events.push(event));
+        run(|| Ok(Box::new(Idle::default())), &inputs, limits, |event| events.push(event));
         let complete = JobEvent::Ended { status: EgressStatus::Complete, error: None };
         assert_eq!(events, [JobEvent::Active, complete]);
     }
@@ -269,7 +276,7 @@ mod tests {
         // The first news is that of an empty room, which the second one corrects before time is looked at.
         let running = thread::spawn(move || {
             let mut ended = None;
-            run(|| Ok(Box::new(Idle)), &inputs, limits, |event| ended = Some(event));
+            run(|| Ok(Box::new(Idle::default())), &inputs, limits, |event| ended = Some(event));
             ended
         });
         for _ in 0..20 {
