@@ -4,7 +4,7 @@ import time
 
 from media_files import color, run, streams
 from recorded_call import path
-from stories import DECODED, WATCH, frames, inbound, published_codecs, sees, sent
+from stories import DECODED, WATCH, frames, has_height, inbound, published_codecs, sees, sent
 from telling import wait_for
 
 # The heights of the spatial layers of a browser's video, by the codecs whose layers are in one stream.
@@ -24,7 +24,7 @@ def layers_sent(publisher):
 def sent_pictures(publisher, height=None):
     """How many pictures were sent, in the layer of this height if that is a stream of its own."""
     layers = layers_sent(publisher)
-    fitting = [layer for layer in layers if height and abs((layer.get("frameHeight") or 0) - height) < 2]
+    fitting = [layer for layer in layers if height and has_height(layer, height)]
     return max(layer["framesSent"] or 0 for layer in fitting or layers)
 
 

@@ -104,17 +104,12 @@ class Call:
         return self.request("POST", f"/v1/rooms/{self.room}/{kind}", body)
 
     async def record(self, seconds, **body):
-        """Records for a while, and returns the file and its record, with the least and the most seconds that the recording has taken."""
-        begun = time.monotonic()
+        """Records for a while, and returns the file and its record."""
         recording = await self.start(**body)
-        started = time.monotonic()
         await asyncio.sleep(seconds)
-        stopping = time.monotonic()
-        await self.request("POST", f"/v1/recordings/{recording['egress_id']}/stop")
-        taken = stopping - started, time.monotonic() - begun
-        ended = await self.end(recording)
+        ended = await self.stop(recording)
         assert ended["status"] == "complete", ended
-        return path(self.conclave, ended), ended | {"taken": taken}
+        return path(self.conclave, ended), ended
 
     async def stop(self, egress, kind="recordings"):
         await self.request("POST", f"/v1/{kind}/{egress['egress_id']}/stop")
@@ -130,12 +125,6 @@ class Call:
                 return now
             await asyncio.sleep(0.2)
         raise AssertionError(f"not {statuses} within {seconds} s: {now}")
-
-
-def has_length(recording, duration):
-    """Whether a file is as long as its recording, of which the calls take time where the processors are busy."""
-    least, most = recording["taken"]
-    return least - DURATION < duration < most + DURATION
 
 
 def path(conclave, recording):

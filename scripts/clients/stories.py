@@ -92,9 +92,14 @@ def frames(client, publisher):
     return found["framesDecoded"] or 0, found["freezeCount"] or 0
 
 
+def has_height(counters, height):
+    """Whether counters are those of the layer of this height. Encoders round it."""
+    return abs((counters.get("frameHeight") or 0) - height) < 2
+
+
 def sees(client, publisher, height):
-    """Whether a client receives the layer of this height. Encoders round it."""
-    return abs((inbound(client, publisher)["frameHeight"] or 0) - height) < 2
+    """Whether a client receives the layer of this height."""
+    return has_height(inbound(client, publisher), height)
 
 
 def published_codecs(call, publisher):

@@ -314,7 +314,7 @@ impl Job for CompositeJob {
     }
 
     fn finish(mut self: Box<Self>, end: Instant) -> Result<bool, String> {
-        // What was captured up to now is on its way through the decoders.
+        // What was captured up to the end is on its way through the decoders.
         let end = end.saturating_duration_since(self.start);
         let mut result = Ok(());
         while result.is_ok() {

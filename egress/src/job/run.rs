@@ -54,24 +54,25 @@ pub fn run(
     };
     let mut room = Room::default();
     let ended = room.take(&mut *job, first).and_then(|flow| match flow {
-        ControlFlow::Continue(()) => run_until_end(&mut *job, &mut room, inputs, limits, &mut on_event),
-        ControlFlow::Break(()) => Ok(End::Stopped),
+        ControlFlow::Continue(()) => run_until_end(&mut *job, room, inputs, limits, &mut on_event),
+        ControlFlow::Break(at) => Ok(End::Stopped(at)),
     });
     let was_active = job.is_active();
-    let ended = ended.and_then(|end| take_rest(&mut *job, inputs).map(|()| end));
-    let finished = job.finish(room.stopped_at.unwrap_or_else(Instant::now));
+    let ended = ended.and_then(|end| take_queued(&mut *job, inputs).map(|()| end));
+    let finished = job.finish(if let Ok(End::Stopped(at)) = ended { at } else { Instant::now() });
     let (status, error) = match (ended, finished) {
         (Err(error), _) | (Ok(_), Err(error)) => (EgressStatus::Failed, Some(error)),
         (Ok(End::Limit), Ok(_)) => (EgressStatus::LimitReached, None),
-        (Ok(End::Stopped), Ok(true)) if was_active => (EgressStatus::Complete, None),
-        (Ok(End::Stopped), Ok(_)) => (EgressStatus::Aborted, None),
+        (Ok(End::Stopped(_)), Ok(true)) if was_active => (EgressStatus::Complete, None),
+        (Ok(End::Stopped(_)), Ok(_)) => (EgressStatus::Aborted, None),
     };
     on_event(JobEvent::Ended { status, error });
 }
 
 /// Why an egress ends without a failure.
 enum End {
-    Stopped,
+    /// It was stopped at this moment. One that is late notices that late.
+    Stopped(Instant),
     Limit,
 }
 
@@ -80,32 +81,27 @@ enum End {
 struct Room {
     /// Since when it has no participants, if it has none.
     empty_since: Option<Instant>,
-    /// When the egress was stopped, if it was. An encoder that is late notices it late.
-    stopped_at: Option<Instant>,
 }
 
 impl Room {
-    /// Takes news. Breaks if the egress ends.
-    fn take(&mut self, job: &mut dyn Job, news: News) -> Result<ControlFlow<()>, String> {
+    /// Takes news. Breaks with the moment at which the egress ends.
+    fn take(&mut self, job: &mut dyn Job, news: News) -> Result<ControlFlow<Instant>, String> {
         match news {
             News::Attendance { attendees, is_room_empty } => {
                 self.empty_since = is_room_empty.then(|| self.empty_since.unwrap_or_else(Instant::now));
-                job.attend(attendees)
+                Ok(job.attend(attendees)?.map_break(|()| Instant::now()))
             }
-            News::Stop(at) => {
-                self.stopped_at = Some(at);
-                Ok(ControlFlow::Break(()))
-            }
+            News::Stop(at) => Ok(ControlFlow::Break(at)),
         }
     }
 
-    /// Takes all news. Breaks if the egress ends.
-    fn take_all(&mut self, job: &mut dyn Job, inputs: &Inputs) -> Result<ControlFlow<()>, String> {
+    /// Takes all news. Breaks with the moment at which the egress ends.
+    fn take_all(&mut self, job: &mut dyn Job, inputs: &Inputs) -> Result<ControlFlow<Instant>, String> {
         loop {
             let flow = match inputs.news.try_recv() {
                 Ok(news) => self.take(job, news)?,
                 Err(TryRecvError::Empty) => return Ok(ControlFlow::Continue(())),
-                Err(TryRecvError::Disconnected) => ControlFlow::Break(()),
+                Err(TryRecvError::Disconnected) => ControlFlow::Break(Instant::now()),
             };
             if flow.is_break() {
                 return Ok(flow);
@@ -116,7 +112,7 @@ impl Room {
 
 fn run_until_end(
     job: &mut dyn Job,
-    room: &mut Room,
+    mut room: Room,
     inputs: &Inputs,
     limits: Limits,
     on_event: &mut impl FnMut(JobEvent),
@@ -127,8 +123,8 @@ fn run_until_end(
         take_packets(job, inputs, tick)?;
         // News that come later than this moment are of what the tick does not look at yet.
         let now = Instant::now();
-        if room.take_all(job, inputs)?.is_break() {
-            return Ok(End::Stopped);
+        if let ControlFlow::Break(at) = room.take_all(job, inputs)? {
+            return Ok(End::Stopped(at));
         }
         if now >= tick {
             job.tick(now)?;
@@ -139,7 +135,7 @@ fn run_until_end(
             return Ok(End::Limit);
         }
         if room.empty_since.is_some_and(|since| now.saturating_duration_since(since) >= limits.empty) {
-            return Ok(End::Stopped);
+            return Ok(End::Stopped(now));
         }
         if !was_active && job.is_active() {
             was_active = true;
@@ -149,7 +145,7 @@ fn run_until_end(
 }
 
 /// Takes the packets that are there.
-fn take_rest(job: &mut dyn Job, inputs: &Inputs) -> Result<(), String> {
+fn take_queued(job: &mut dyn Job, inputs: &Inputs) -> Result<(), String> {
     inputs.packets.try_iter().take(QUEUE).try_for_each(|packet| job.packet(packet))
 }
 
@@ -158,7 +154,7 @@ fn take_packets(job: &mut dyn Job, inputs: &Inputs, until: Instant) -> Result<()
     loop {
         let wait = until.saturating_duration_since(Instant::now());
         if wait.is_zero() {
-            return take_rest(job, inputs);
+            return take_queued(job, inputs);
         }
         match inputs.packets.recv_timeout(wait) {
             Ok(packet) => job.packet(packet)?,

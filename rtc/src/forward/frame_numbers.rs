@@ -1,39 +1,29 @@
 //! The frame numbers of dependency descriptors, which go on across changes of the source.
 
+use super::counter::Counter;
+
 /// Maps the frame numbers of changing sources to one series. libwebrtc counts the frames of all streams of simulcast together, so that most
 /// numbers stay as they are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FrameNumbers {
-    /// What is added to the source's numbers.
-    offset: u16,
-    /// The newest number handed out; `None` before the first one.
-    newest: Option<u16>,
+    /// `None` before the first number.
+    counter: Option<Counter>,
 }
 
 impl FrameNumbers {
     /// Continues with a source whose first frame has this number: behind the newest one.
-    pub fn switch(&mut self, first: u16) {
-        if let Some(newest) = self.newest
-            && !is_behind(first.wrapping_add(self.offset), newest)
+    pub const fn switch(&mut self, first: u16) {
+        if let Some(counter) = &mut self.counter
+            && !counter.is_newest(first, u16::MAX)
         {
-            self.offset = newest.wrapping_add(1).wrapping_sub(first);
+            counter.switch(first);
         }
     }
 
     /// Returns the number of a frame in the series.
     pub fn rewrite(&mut self, number: u16) -> u16 {
-        let number = number.wrapping_add(self.offset);
-        if self.newest.is_none_or(|newest| is_behind(number, newest)) {
-            self.newest = Some(number);
-        }
-        number
+        self.counter.get_or_insert(Counter::at(number)).rewrite(number, u16::MAX)
     }
-}
-
-/// Whether a number comes behind another one. They wrap.
-const fn is_behind(number: u16, other: u16) -> bool {
-    let ahead = number.wrapping_sub(other);
-    ahead != 0 && ahead <= u16::MAX / 2
 }
 
 #[cfg(test)]
@@ -41,6 +31,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Whether a number comes behind another one. They wrap.
+    const fn is_behind(number: u16, other: u16) -> bool {
+        let ahead = number.wrapping_sub(other);
+        ahead != 0 && ahead <= u16::MAX / 2
+    }
 
     #[test]
     fn numbers_that_are_counted_together_stay_as_they_are() {

@@ -6,6 +6,7 @@
 mod allocation;
 mod capacity;
 mod codec_choice;
+mod counter;
 mod dependency;
 mod frame_numbers;
 mod h264;

@@ -2,33 +2,8 @@
 
 use str0m::rtp::{Vp8Descriptor, Vp8Patch};
 
+use super::counter::Counter;
 use super::sequence::SequenceNumbers;
-
-/// A counter of some bits that goes on across changes of its source.
-#[derive(Debug, Clone, Default)]
-struct Counter {
-    /// What is added to the source's values.
-    offset: u16,
-    /// The newest value handed out.
-    last: u16,
-}
-
-impl Counter {
-    /// Continues behind the last value with a source whose first value this is.
-    fn switch(&mut self, value: u16) {
-        self.offset = self.last.wrapping_add(1).wrapping_sub(value);
-    }
-
-    /// Returns the value in the series, within `mask`, which is one less than a power of two.
-    fn rewrite(&mut self, value: u16, mask: u16) -> u16 {
-        let mapped = value.wrapping_add(self.offset) & mask;
-        let ahead = mapped.wrapping_sub(self.last) & mask;
-        if ahead != 0 && ahead <= mask / 2 {
-            self.last = mapped;
-        }
-        mapped
-    }
-}
 
 /// Picture ids, extended so that they never wrap.
 #[derive(Debug, Clone, Default)]

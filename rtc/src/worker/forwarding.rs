@@ -46,7 +46,7 @@ impl Worker {
         if is_layered {
             key.layer = track.read_layer(&mut media, descriptor, self.now);
         }
-        if track.passes_dependencies() {
+        if is_layered || !track.codec.numbers_pictures() {
             media.frame_number = descriptor.and_then(DependencyDescriptor::frame_number);
         }
         let extensions = &packet.header.ext_vals;

@@ -91,12 +91,7 @@ impl Subscription {
         if before.is_none() {
             self.rewriter.switch(media);
         }
-        if media.is_padding() {
-            return self.skip(media, DropReason::Padding);
-        }
-        self.rate.add(media.payload.len());
-        let numbers = self.rewriter.rewrite(media).ok_or(DropReason::Late)?;
-        Ok(Passed::Packet(numbers, packet.is_last || ends_picture))
+        self.pass(media, packet.is_last || ends_picture)
     }
 
     /// Accepts a packet of a stream of its own. Until the receiver shows anything, a lower layer will do.
@@ -112,15 +107,20 @@ impl Subscription {
             self.rewriter.switch(media);
             self.choice.filter.stop();
         }
-        if media.is_padding() {
-            return self.skip(media, DropReason::Padding);
-        }
         if !self.choice.admit_temporal(media) {
             return self.skip(media, DropReason::OtherLayer);
         }
-        self.rate.add(media.payload.len());
-        let numbers = self.rewriter.rewrite(media).ok_or(DropReason::Late)?;
-        Ok(Passed::Packet(numbers, packet.is_last))
+        self.pass(media, packet.is_last)
+    }
+
+    /// Passes on a packet of the source that is sent, or leaves it out if it is padding.
+    fn pass(&mut self, packet: &MediaPacket, is_last: bool) -> Result<Passed, DropReason> {
+        if packet.is_padding() {
+            return self.skip(packet, DropReason::Padding);
+        }
+        self.rate.add(packet.payload.len());
+        let numbers = self.rewriter.rewrite(packet).ok_or(DropReason::Late)?;
+        Ok(Passed::Packet(numbers, is_last))
     }
 
     /// Leaves out a packet of the source that is sent, for a reason.

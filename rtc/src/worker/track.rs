@@ -186,11 +186,6 @@ impl PublishedTrack {
         self.codec.has_layers() && (is_alone || self.layered_stream.is_some())
     }
 
-    /// Returns whether receivers get the dependency descriptors of its packets.
-    pub fn passes_dependencies(&self) -> bool {
-        self.is_layered() || !self.codec.numbers_pictures()
-    }
-
     /// Notes whether all layers are in one of the streams of simulcast, as libwebrtc sends VP9 for which no mode was chosen.
     pub fn note_stream(&mut self, layer: usize, media: &MediaPacket) {
         match media.vp9.and_then(|descriptor| descriptor.spatial_layers) {
