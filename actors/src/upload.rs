@@ -82,7 +82,7 @@ pub(crate) enum AttemptResult {
     },
     /// The other server was not active for too long.
     Lost {
-        /// That server.
+        /// The server whose disk has the file.
         node: NodeId,
         /// How long it was waited for.
         waited: Duration,

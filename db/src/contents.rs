@@ -23,7 +23,7 @@ const LAST_CHANGE: &str = "SELECT max(at) FROM (
 pub struct Contents {
     /// The number of its schema. The next start of a server migrates an older one.
     pub schema: i64,
-    /// Its size.
+    /// The size of the file in bytes.
     pub bytes: u64,
     /// The number of projects.
     pub projects: u64,

@@ -93,9 +93,9 @@ pub enum ImportError {
     /// A table could not be copied.
     #[error("the table {table} was not copied, and nothing was imported: {source}")]
     Table {
-        /// The table.
+        /// The name of the table.
         table: &'static str,
-        /// Why.
+        /// What reading or writing it has failed with.
         source: StoreError,
     },
     /// The connection ended before the last answer.

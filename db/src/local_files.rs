@@ -16,7 +16,7 @@ use crate::writer::Queue;
 pub struct LocalRecording {
     /// Its place among the others.
     pub position: RecordingPosition,
-    /// The project.
+    /// The project whose directory has the file.
     pub project_id: ProjectId,
     /// The id of the recording.
     pub egress_id: EgressId,

@@ -65,7 +65,7 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// Writes numbers.
+/// Writes numbers of any width in bits, to make descriptors for tests.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct BitWriter(Vec<bool>);

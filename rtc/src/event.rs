@@ -156,7 +156,7 @@ pub enum PeerEvent {
 /// Which qualities of a track subscribers use in one of its codecs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodecUse {
-    /// The codec.
+    /// One of the codecs that the publisher has offered.
     pub codec: Codec,
     /// For each quality from the lowest, whether it is used.
     pub enabled: [bool; 3],

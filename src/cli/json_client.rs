@@ -44,7 +44,7 @@ impl From<CallError> for CliError {
     }
 }
 
-/// Sends requests.
+/// Sends requests with and without a body, and parses the JSON of the answers.
 #[derive(Debug, Clone)]
 pub(super) struct JsonClient(Client);
 

@@ -9,7 +9,7 @@ use crate::error::CliError;
 /// How a command prints its result.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct OutputFormat {
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
 }

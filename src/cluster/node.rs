@@ -9,7 +9,7 @@ use url::{Host, Url};
 /// The node that has the lease.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its epoch.
+    /// The epoch of its lease: each takeover has a higher one.
     pub epoch: i64,
     /// Where it is reached; `None` if its url is none.
     pub address: Option<NodeAddress>,
@@ -24,7 +24,7 @@ pub struct NodeAddress {
     pub is_tls: bool,
     /// A name, or an address without brackets.
     pub host: String,
-    /// The port.
+    /// The TCP port of its API listener.
     pub port: u16,
 }
 

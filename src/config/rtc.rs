@@ -69,9 +69,9 @@ pub struct TurnConfig {
 pub enum TurnMode {
     /// If `tls.domain` is set: then clients reach it by TLS, without a further port.
     Auto,
-    /// There is.
+    /// It is started with or without `tls.domain`.
     On,
-    /// There is not.
+    /// None is started; clients use those of `urls`, if there are any.
     Off,
 }
 

@@ -68,7 +68,7 @@ pub fn configure_redirect(config: &mut web::ServiceConfig, state: &Arc<StandbySt
     }));
 }
 
-/// 503 `database_unavailable`.
+/// The answer to each operation: 503 `database_unavailable`, with the time after which to retry.
 pub(super) fn unavailable() -> HttpResponse {
     let message = "this server is a standby: another one has the records; retry with backoff";
     ApiError::from(Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER)).to_http()

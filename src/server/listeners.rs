@@ -120,7 +120,7 @@ pub fn not_shared(error: io::Error) -> CliError {
 
 /// What an active server answers with.
 pub struct ActiveRoutes {
-    /// Its operations.
+    /// The operations of the API, with what their handlers need.
     pub http: Arc<AppState>,
     /// What its API listener does with other requests, in a cluster.
     pub cluster: Option<ActiveListener>,

@@ -34,7 +34,7 @@ pub enum TurnRefusal {
 }
 
 impl TurnRefusal {
-    /// All reasons.
+    /// Every reason, for metrics that show one series each.
     pub const ALL: [Self; 6] = [Self::Credentials, Self::Peer, Self::Quota, Self::Capacity, Self::Request, Self::Rate];
 
     /// The value of the label `reason`.

@@ -20,7 +20,7 @@ pub enum Failure {
     Challenge { code: u16, nonce: String },
     /// An attribute must be understood, and is not: 420.
     UnknownAttributes(Vec<AttributeType>),
-    /// Another reason.
+    /// Another reason, by the code of the error response (RFC 8656, section 19).
     Code(u16),
 }
 

@@ -34,15 +34,15 @@ pub enum Transport {
 /// What is to be done about a message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reaction<'a> {
-    /// Nothing.
+    /// The message is dropped, as RFC 8656 asks for, or has no answer.
     Nothing,
     /// These bytes are to be sent to the client.
     Reply(Vec<u8>),
     /// The payload is to be sent to this address of a media worker, from the relay's socket.
     Relay {
-        /// Where to.
+        /// The media worker's address.
         to: SocketAddr,
-        /// What.
+        /// What the client has sent, without TURN's framing.
         payload: &'a [u8],
     },
 }
@@ -50,7 +50,7 @@ pub enum Reaction<'a> {
 /// Opens the socket of an allocation at an address of this machine; returns its port.
 pub type OpenRelay<'a> = &'a mut dyn FnMut(IpAddr) -> io::Result<u16>;
 
-/// A client.
+/// What the server knows of a client: its address, its transport, and its allocation if it has one.
 pub struct Session {
     shared: Arc<Shared>,
     client: SocketAddr,

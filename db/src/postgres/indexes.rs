@@ -42,7 +42,7 @@ impl IndexState {
 /// An index of a schema that is to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpcomingIndex {
-    /// Its name.
+    /// The name of the index, as its statement has it.
     pub name: String,
     /// What was done about it.
     pub state: IndexState,

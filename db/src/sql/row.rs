@@ -9,7 +9,7 @@ use super::postgres;
 use crate::StoreError;
 use crate::values::{Column, Value};
 
-/// A row.
+/// A row of a result, read by the names of its columns.
 pub(crate) struct Row<'r> {
     row: EngineRow<'r>,
     /// The column after the one that was read last: most are read in their order.

@@ -35,7 +35,7 @@ pub struct TurnCredentials {
 
 /// The TURN server in this process, and its thread for clients by UDP if it has one. It ends when this is dropped.
 pub struct OwnTurn {
-    /// The server.
+    /// What answers clients, over each transport.
     pub server: TurnServer,
     /// The urls that clients are given.
     pub urls: Vec<String>,

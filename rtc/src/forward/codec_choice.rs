@@ -5,7 +5,7 @@ use crate::track::Codec;
 /// A codec of a track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfferedCodec {
-    /// The codec.
+    /// The codec's name, whatever its parameters.
     pub codec: Codec,
     /// Whether the publisher sends it. If not, it does so when it is asked.
     pub is_sent: bool,

@@ -80,7 +80,7 @@ pub struct LayeredPacket {
     pub sequence: u64,
     /// The RTP timestamp, which the frames of a picture share.
     pub timestamp: u32,
-    /// Its frame.
+    /// The layer of its frame, and its place in that frame.
     pub frame: FrameLayer,
     /// Whether it is the first packet of a key picture.
     pub is_key: bool,

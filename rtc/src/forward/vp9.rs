@@ -15,7 +15,7 @@ pub struct Vp9Descriptor {
     pub layer: FrameLayer,
     /// How many spatial layers the stream has, which the first packet of a key picture says.
     pub spatial_layers: Option<u8>,
-    /// Its bytes.
+    /// The number of bytes of the descriptor.
     pub length: usize,
 }
 

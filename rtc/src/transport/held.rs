@@ -24,7 +24,7 @@ pub struct HeldPacket {
     pub source: Source,
     /// The server's address as the client knows it.
     pub destination: SocketAddr,
-    /// Its bytes.
+    /// The bytes of the datagram, or of the frame of a TCP connection.
     pub contents: Vec<u8>,
 }
 

@@ -226,7 +226,7 @@ fn outgoing(params: PayloadParams, incoming: Incoming) -> Outgoing {
 
 /// What was sent to a receiver.
 enum Sent {
-    /// The packet.
+    /// The packet itself, with the receiver's numbers.
     Packet,
     /// An empty one in its place, for this reason.
     Empty(DropReason),

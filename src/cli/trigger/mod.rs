@@ -29,7 +29,7 @@ const KEY_LABEL: &str = "conclave trigger";
 /// What to trigger, and where.
 #[derive(Debug, Args)]
 pub struct TriggerArgs {
-    /// The event.
+    /// The type of the event, such as `participant.joined`.
     #[arg(value_parser = event_type())]
     event: EventType,
     /// The server and the project.

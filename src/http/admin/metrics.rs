@@ -14,7 +14,7 @@ use crate::tls::TlsStatus;
 /// The media type of Prometheus' text format.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Routes `/metrics`.
+/// Adds the route `GET /metrics` of the admin listener.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     let shown = web::get().to(move || {

@@ -1,6 +1,6 @@
 //! The files of the call page, as parts of the program.
 
-/// The page.
+/// The HTML of `/call`, which loads the other files.
 pub const PAGE: &str = include_str!("page/page.html");
 /// The script that defines `<conclave-call>` in other pages.
 pub const EMBED: &str = include_str!("embed.js");

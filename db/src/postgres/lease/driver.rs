@@ -25,13 +25,13 @@ pub type ReadKeys = Box<dyn Fn() -> Result<KeyIds, StoreError> + Send>;
 
 /// How a lease is kept.
 pub struct LeaseOptions {
-    /// The database.
+    /// The database whose lease it is.
     pub server: PostgresServer,
-    /// This process.
+    /// The identity of this process.
     pub holder: Holder,
     /// A process that has ended for certain: if it holds the lease, this one takes over at once.
     pub predecessor: Option<Holder>,
-    /// Its times.
+    /// How often the lease is renewed, and when it is over.
     pub timing: LeaseTiming,
     /// What the others are told of this server.
     pub node: NodeInfo,

@@ -26,7 +26,7 @@ use super::timing::LeaseTiming;
 /// What a server knows of itself.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// This process.
+    /// The identity of this process.
     pub holder: Holder,
     /// A process that has ended for certain.
     pub predecessor: Option<Holder>,

@@ -101,7 +101,7 @@ impl Role {
         }
     }
 
-    /// Every role.
+    /// Every role, for metrics that show one series each.
     pub const ALL: [Self; 4] = [Self::Active, Self::Standby, Self::WaitingForUpgrade, Self::WrongKeys];
 }
 

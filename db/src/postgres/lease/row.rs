@@ -33,7 +33,7 @@ impl LeaseRow {
 /// The server that has the lease, as the database names it. It may have ended since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActiveServer {
-    /// Its epoch.
+    /// The epoch of its lease: each takeover has a higher one.
     pub epoch: i64,
     /// Where its API is reached by the other servers.
     pub url: String,

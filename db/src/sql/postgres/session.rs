@@ -35,7 +35,7 @@ const STATEMENTS: usize = 512;
 type Wire = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>> + Send>>;
 type Sent = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// A session.
+/// A connection to PostgreSQL, with its prepared statements and what was sent ahead.
 pub(crate) struct Session {
     client: Arc<Client>,
     /// What moves data; `None` once the connection has ended.
