@@ -36,7 +36,7 @@ pub enum RotationStep {
 /// What a step has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedRotation {
-    /// How far the rotation has come.
+    /// The step that was taken.
     pub step: RotationStep,
     /// The id of the key that sealed before, or does until the next step.
     pub old_key_id: String,

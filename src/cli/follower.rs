@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::admin_client::AdminClient;
 use super::json_client::CallError;
 
-/// An event as the debug endpoint streams it.
+/// An event in an answer of `/debug/projects/{id}/events`.
 #[derive(Debug, Deserialize)]
 pub(super) struct FollowedEvent {
     /// Its position among the events of the project.

@@ -143,7 +143,7 @@ fn first_id_since(time: SystemTime) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or(u64::MAX), &[0; 10]).into_uuid()
 }
 
-/// A session that writes one transaction after another, and can tell later which of them were committed.
+/// A session that writes one transaction after another, and finds out how the last one ended if the connection is lost.
 pub(super) struct Lane {
     row: i64,
     /// The epoch of the server; `None` for a command, which writes beside one.
