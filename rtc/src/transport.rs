@@ -150,6 +150,8 @@ pub struct Transport {
     is_resting: bool,
     /// Until when estimates are means that count its rest.
     rested_until: Option<Instant>,
+    /// Until when no more bandwidth is tried, since a source of video is new.
+    settled_at: Option<Instant>,
     /// The bitrates that the estimation was told to try: the next step and the best, in bits per second.
     pub bitrates: (u64, u64),
     /// Loss and delay.
@@ -203,6 +205,7 @@ impl Transport {
             stagnation: Stagnation::default(),
             is_resting: false,
             rested_until: None,
+            settled_at: None,
             bitrates: (0, 0),
             quality: LinkQuality::default(),
             dropped: Drops::default(),

@@ -11,6 +11,11 @@ use crate::forward::Capacity;
 /// Over which time str0m takes the mean of estimates before it reports them.
 const ESTIMATE_WINDOW: Duration = Duration::from_secs(3);
 
+/// How long no more bandwidth is tried after a source of video was added. A client answers an offer before it reads the sources of it, and
+/// str0m tries bandwidth with packets that it repeats. Pion (4.2) gives up a source, without a word to the application, if the first
+/// packet that it reads of it is a repeated one, of which it does not know the codec.
+const SETTLING: Duration = Duration::from_millis(500);
+
 impl Transport {
     /// Lets the estimation of the bandwidth rest while no video is to be sent, and go on from where it was. On a connection with a
     /// source of video, str0m sends padding up to 50 kbit/s, whatever is wanted, but never more than the estimate; so that is 0
@@ -48,13 +53,21 @@ impl Transport {
     }
 
     /// Tells the estimation which bitrates are to be tried: the next step and the best, in bits per second. Returns whether they are
-    /// others than before.
-    pub fn set_bitrates(&mut self, next: u64, best: u64) -> bool {
+    /// others than before. None are while a new source of video settles.
+    pub fn set_bitrates(&mut self, next: u64, best: u64, now: Instant) -> bool {
+        let is_settling = self.settled_at.is_some_and(|at| now < at);
+        let (next, best) = if is_settling { (0, 0) } else { (next, best) };
         if std::mem::replace(&mut self.bitrates, (next, best)) == (next, best) {
             return false;
         }
         self.change_or_fail(|rtc| rtc.bwe().set_bitrate(Bitrate::from(next), Bitrate::from(best)));
         true
+    }
+
+    /// Tries no more bandwidth until a new source of video has settled.
+    pub fn settle(&mut self, now: Instant) {
+        self.settled_at = Some(now + SETTLING);
+        self.set_bitrates(0, 0, now);
     }
 
     /// Lets the estimation start anew at the capacity if more is to be sent than it allows: else it would feel its way up to what

@@ -105,7 +105,7 @@ impl Worker {
         let wanted = (if next > limit { 0 } else { next }, best.min(limit));
         let Some(transport) = self.transports.get_mut(peer.subscriber) else { return };
         transport.leave_stagnation(wanted.0, self.now);
-        if transport.set_bitrates(wanted.0, wanted.1) {
+        if transport.set_bitrates(wanted.0, wanted.1, self.now) {
             let subscriber = peer.subscriber;
             self.touch(subscriber);
         }

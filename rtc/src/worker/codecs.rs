@@ -67,6 +67,7 @@ impl Worker {
         let Some(transport) = self.transports.get_mut(transport_key) else { return };
         if track.medium() == TrackMedium::Video && before.is_none() {
             transport.prepare_video(mid);
+            transport.settle(self.now);
         }
         section.sent = Some(streams);
         let waits_since = section.waits_since.take();

@@ -14,7 +14,13 @@ use crate::event::PeerEvent;
 use crate::forward::kilobits;
 use crate::track::{LayerInfo, Quality};
 
-const RIDS: [&str; 3] = ["q", "h", "f"];
+pub const RIDS: [&str; 3] = ["q", "h", "f"];
+
+/// The layers that a camera announces.
+pub fn three_layers() -> Vec<LayerInfo> {
+    let sizes = [(320, 180, 150_000), (640, 360, 500_000), (1280, 720, 1_700_000)].into_iter().zip(Quality::ALL);
+    sizes.map(|((width, height, bitrate), quality)| LayerInfo { quality, width, height, bitrate }).collect()
+}
 
 /// A publisher of three layers and a receiver of them.
 struct Simulcast {
@@ -33,11 +39,7 @@ impl Simulcast {
         let mut world = World::new();
         world.abilities = abilities;
         let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
-        world.layers = [(320, 180, 150_000), (640, 360, 500_000), (1280, 720, 1_700_000)]
-            .into_iter()
-            .zip(Quality::ALL)
-            .map(|((width, height, bitrate), quality)| LayerInfo { quality, width, height, bitrate })
-            .collect();
+        world.layers = three_layers();
         let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
         // Each layer has its own numbers.
         let layers = [0, 1, 2].map(|layer: u16| Publication {

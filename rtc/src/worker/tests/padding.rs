@@ -7,6 +7,7 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::MODES;
+use super::layers::{RIDS, three_layers};
 use super::support::Abilities;
 use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
@@ -24,6 +25,9 @@ fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
     let bob = world.join_connected("PA_bob", mode);
     (world, bob, sent)
 }
+
+/// The size of the largest packet that carries padding only, in bytes.
+const LARGEST_EMPTY_PACKET: usize = 290;
 
 /// Returns how many packets the server sends in five seconds.
 fn count(world: &mut World, sent: &Cell<usize>) -> usize {
@@ -60,6 +64,40 @@ fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next
             let packets = count(&mut world, &sent);
             assert!(packets < 50, "{mode:?}: {packets} in 5 s");
         }
+    }
+}
+
+/// Pion gives up a track of which the first packet that it reads is a repeated one, without a word to the application.
+#[test]
+fn a_new_video_is_not_padded_with_repeated_packets_until_its_receiver_has_begun_to_read_it() {
+    for mode in MODES {
+        let (mut world, bob, _) = world(mode);
+        let large = Rc::new(Cell::new(0));
+        let counter = large.clone();
+        world.loses = Box::new(move |is_to_server, bytes, _| {
+            counter.set(counter.get() + usize::from(!is_to_server && bytes > LARGEST_EMPTY_PACKET));
+            false
+        });
+        world.layers = three_layers();
+        let alice = world.join_connected("PA_alice", mode);
+        let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
+        let mut layers = [0, 1, 2].map(|layer| Publication { sequence: 1000 * (layer + 1), ..camera.clone() });
+        world.subscribe(bob, &camera);
+        large.set(0);
+        let mut stream = |world: &mut World, steps: usize| {
+            for step in 0..steps {
+                for (layer, camera) in layers.iter_mut().enumerate() {
+                    world.send_layer(camera, layer, step % 10 == 0);
+                }
+                world.run(Duration::from_millis(20));
+            }
+            (large.get(), world.received(bob, &camera).len())
+        };
+        let (sent, received) = stream(&mut world, 20);
+        assert!(received >= 20, "{mode:?}: {received}");
+        assert_eq!(sent, received, "{mode:?}");
+        let (sent, received) = stream(&mut world, 100);
+        assert!(sent > received, "{mode:?}: more is tried later");
     }
 }
 
