@@ -64,10 +64,10 @@ impl Transport {
         true
     }
 
-    /// Tries no more bandwidth until a new source of video has settled.
+    /// Tries no more bandwidth until a new source of video has settled, from when the bitrates are set next: by the allocation, in which
+    /// the source counts.
     pub fn settle(&mut self, now: Instant) {
         self.settled_at = Some(now + SETTLING);
-        self.set_bitrates(0, 0, now);
     }
 
     /// Lets the estimation start anew at the capacity if more is to be sent than it allows: else it would feel its way up to what

@@ -22,6 +22,16 @@ pub fn three_layers() -> Vec<LayerInfo> {
     sizes.map(|((width, height, bitrate), quality)| LayerInfo { quality, width, height, bitrate }).collect()
 }
 
+/// The three layers of a camera, each with its own numbers.
+pub fn layers_of(camera: &Publication) -> [Publication; 3] {
+    [0, 1, 2].map(|layer: u16| Publication {
+        sequence: 1000 * u64::from(layer + 1),
+        timestamp: 50_000 * u32::from(layer),
+        picture: 500 * layer,
+        ..camera.clone()
+    })
+}
+
 /// A publisher of three layers and a receiver of them.
 struct Simulcast {
     world: World,
@@ -41,15 +51,8 @@ impl Simulcast {
         let (alice, bob) = (world.join_connected("PA_alice", mode), world.join_connected("PA_bob", mode));
         world.layers = three_layers();
         let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
-        // Each layer has its own numbers.
-        let layers = [0, 1, 2].map(|layer: u16| Publication {
-            sequence: 1000 * u64::from(layer + 1),
-            timestamp: 50_000 * u32::from(layer),
-            picture: 500 * layer,
-            ..camera.clone()
-        });
         world.subscribe(bob, &camera);
-        Self { world, bob, alice, layers }
+        Self { world, bob, alice, layers: layers_of(&camera) }
     }
 
     /// Sends frames for this many steps of 40 ms, of the layers that are live; key frames where they are requested.

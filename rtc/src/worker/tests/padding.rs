@@ -7,27 +7,33 @@ use std::time::Duration;
 use str0m::format::Codec;
 
 use super::MODES;
-use super::layers::{RIDS, three_layers};
+use super::layers::{RIDS, layers_of, three_layers};
 use super::support::Abilities;
 use super::world::{Publication, World};
 use crate::command::{ConnectionMode, PeerCommand, TrackSettings};
+
+/// Packets that carry padding only have fewer bytes: 284 at the most.
+const LARGEST_EMPTY_PACKET: usize = 290;
 
 /// A room with a receiver that reports what arrives, and the number of packets that the server has sent.
 fn world(mode: ConnectionMode) -> (World, usize, Rc<Cell<usize>>) {
     let mut world = World::new();
     world.abilities = Abilities { estimates: true, ..Abilities::default() };
-    let sent = Rc::new(Cell::new(0));
-    let counter = sent.clone();
-    world.loses = Box::new(move |is_to_server, _, _| {
-        counter.set(counter.get() + usize::from(!is_to_server));
-        false
-    });
+    let sent = count_sent(&mut world, 0);
     let bob = world.join_connected("PA_bob", mode);
     (world, bob, sent)
 }
 
-/// The size of the largest packet that carries padding only, in bytes.
-const LARGEST_EMPTY_PACKET: usize = 290;
+/// Counts the packets of more than so many bytes that the server sends from now on.
+fn count_sent(world: &mut World, bytes: usize) -> Rc<Cell<usize>> {
+    let sent = Rc::new(Cell::new(0));
+    let counter = sent.clone();
+    world.loses = Box::new(move |is_to_server, size, _| {
+        counter.set(counter.get() + usize::from(!is_to_server && size > bytes));
+        false
+    });
+    sent
+}
 
 /// Returns how many packets the server sends in five seconds.
 fn count(world: &mut World, sent: &Cell<usize>) -> usize {
@@ -72,18 +78,12 @@ fn a_receiver_whose_only_publisher_was_removed_gets_no_padding_and_sees_the_next
 fn a_new_video_is_not_padded_with_repeated_packets_until_its_receiver_has_begun_to_read_it() {
     for mode in MODES {
         let (mut world, bob, _) = world(mode);
-        let large = Rc::new(Cell::new(0));
-        let counter = large.clone();
-        world.loses = Box::new(move |is_to_server, bytes, _| {
-            counter.set(counter.get() + usize::from(!is_to_server && bytes > LARGEST_EMPTY_PACKET));
-            false
-        });
         world.layers = three_layers();
         let alice = world.join_connected("PA_alice", mode);
         let camera = world.publish(alice, "TR_camera", Codec::Vp8, &RIDS);
-        let mut layers = [0, 1, 2].map(|layer| Publication { sequence: 1000 * (layer + 1), ..camera.clone() });
+        let mut layers = layers_of(&camera);
         world.subscribe(bob, &camera);
-        large.set(0);
+        let with_video = count_sent(&mut world, LARGEST_EMPTY_PACKET);
         let mut stream = |world: &mut World, steps: usize| {
             for step in 0..steps {
                 for (layer, camera) in layers.iter_mut().enumerate() {
@@ -91,7 +91,7 @@ fn a_new_video_is_not_padded_with_repeated_packets_until_its_receiver_has_begun_
                 }
                 world.run(Duration::from_millis(20));
             }
-            (large.get(), world.received(bob, &camera).len())
+            (with_video.get(), world.received(bob, &camera).len())
         };
         let (sent, received) = stream(&mut world, 20);
         assert!(received >= 20, "{mode:?}: {received}");
