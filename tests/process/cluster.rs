@@ -222,21 +222,28 @@ fn a_server_that_stops_is_not_ready_and_passes_its_clients_on_to_the_next_one() 
     let Some(cluster) = Cluster::installed() else { return };
     let database = cluster.database();
     let (first, mut active) = active(&database, |deployment| deployment);
+    active.room("before", 600);
     let standby = Standby::start(&first, &database.url());
     // The active one does not have to know it yet.
     until_reported(&database, 2);
     let (admin, request) = (active.admin.clone(), active.post("/v1/rooms").json(room("direct")));
-    let read = active.get("/v1/rooms");
+    let read = active.get("/v1/rooms/before");
     kill_process(active.pid(), Signal::TERM).unwrap();
     until(|| {
         let ready = Request::new("GET", format!("{admin}/readyz")).try_send()?;
         (ready.status == 503).then_some(())
     });
-    request.send().expect(201);
-    assert_eq!(rooms(&read.send()), ["direct"]);
+    // Its sockets are open for some seconds only, so both are sent at once.
+    let answers = [request, read].map(|request| thread::spawn(move || request.send()));
+    let [created, read] = answers.map(|answer| answer.join().unwrap());
+    created.expect(201);
+    read.expect(200);
+    for passed_on in [&created, &read] {
+        assert_eq!(passed_on.headers["connection"], "close");
+    }
     assert_eq!(active.wait_for_exit(), Some(0), "{}", first.log());
     let (_next, running) = standby.ready();
-    assert_eq!(rooms(&running.get("/v1/rooms").bearer(&active.key).send()), ["direct"]);
+    assert_eq!(rooms(&running.get("/v1/rooms").bearer(&active.key).send()), ["direct", "before"]);
     assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2");
 }
 

@@ -40,6 +40,9 @@ impl Home {
     }
 }
 
+/// Each of these takes seconds if the database does not answer.
+const CONNECTIONS_TRIED: u32 = 10;
+
 /// Creates the schema in an empty database.
 fn migrate(url: &str) {
     open_at(at_server(url), None, &clock(), Box::new(|_| {})).close();
@@ -78,9 +81,16 @@ pub fn open_at(location: Location, key: Option<&Path>, clock: &Clock, on_commit:
     .unwrap()
 }
 
-/// Creates a project without limits.
+/// Creates a project without limits. A store connects to PostgreSQL with that, for which a busy machine may need longer than the store
+/// waits: then it is created by a later try.
 pub async fn create_project(store: &Store) -> ProjectId {
-    store.create_project("p".into(), Environment::Test, "self_hosted".into()).await.unwrap().id
+    for _ in 0..CONNECTIONS_TRIED {
+        match store.create_project("p".into(), Environment::Test, "self_hosted".into()).await {
+            Err(StoreError::Unavailable(_)) => {}
+            created => return created.unwrap().id,
+        }
+    }
+    panic!("the store does not connect to its database");
 }
 
 /// A room that ends after a minute without participants.
