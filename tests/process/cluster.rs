@@ -237,7 +237,7 @@ fn a_server_that_stops_is_not_ready_and_passes_its_clients_on_to_the_next_one() 
     let answers = [request, read].map(|request| thread::spawn(move || request.send()));
     let [created, read] = answers.map(|answer| answer.join().unwrap());
     created.expect(201);
-    read.expect(200);
+    assert_eq!(read.expect(200)["name"], "before");
     for passed_on in [&created, &read] {
         assert_eq!(passed_on.headers["connection"], "close");
     }

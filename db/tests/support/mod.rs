@@ -40,9 +40,6 @@ impl Home {
     }
 }
 
-/// Each of these takes seconds if the database does not answer.
-const CONNECTIONS_TRIED: u32 = 10;
-
 /// Creates the schema in an empty database.
 fn migrate(url: &str) {
     open_at(at_server(url), None, &clock(), Box::new(|_| {})).close();
@@ -81,10 +78,13 @@ pub fn open_at(location: Location, key: Option<&Path>, clock: &Clock, on_commit:
     .unwrap()
 }
 
+/// How often the creation of a project is tried. Each try takes seconds if the database does not answer.
+const CREATION_TRIES: u32 = 10;
+
 /// Creates a project without limits. A store connects to PostgreSQL with that, for which a busy machine may need longer than the store
 /// waits: then it is created by a later try.
 pub async fn create_project(store: &Store) -> ProjectId {
-    for _ in 0..CONNECTIONS_TRIED {
+    for _ in 0..CREATION_TRIES {
         match store.create_project("p".into(), Environment::Test, "self_hosted".into()).await {
             Err(StoreError::Unavailable(_)) => {}
             created => return created.unwrap().id,
