@@ -1,5 +1,7 @@
 //! Resources beside the operations: paths with one method, and the responses to a path or a method that does not exist.
 
+use std::sync::LazyLock;
+
 use actix_web::http::header::{ALLOW, HeaderValue};
 use actix_web::{HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
@@ -14,13 +16,13 @@ pub fn health(config: &mut web::ServiceConfig) {
     config.service(single_method_resource("/healthz", Method::Get, alive));
 }
 
+/// The OpenAPI description, written when it is first asked for.
+static DESCRIPTION: LazyLock<web::Bytes> = LazyLock::new(|| openapi::text(v1::operations()).into());
+
 /// Routes the OpenAPI description, which needs no credential.
 pub fn describe(config: &mut web::ServiceConfig) {
-    let description: web::Bytes = openapi::text(v1::operations()).into();
-    let described = web::get().to(move || {
-        let description = description.clone();
-        async { HttpResponse::Ok().content_type("application/json").body(description) }
-    });
+    let described =
+        web::get().to(async || HttpResponse::Ok().content_type("application/json").body(DESCRIPTION.clone()));
     config.service(single_method_resource("/openapi.json", Method::Get, described));
 }
 
