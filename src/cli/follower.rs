@@ -51,6 +51,8 @@ pub(super) struct Follower<'a> {
     server: &'a AdminClient,
     path: String,
     position: i64,
+    /// Whether the server has not answered the last request.
+    is_away: bool,
 }
 
 impl<'a> Follower<'a> {
@@ -59,9 +61,9 @@ impl<'a> Follower<'a> {
         let path = format!("/debug/projects/{project}/events");
         let position = match position {
             Some(position) => position.into(),
-            None => read::<EventsPage>(server, &path)?.position,
+            None => newest(server, &path)?,
         };
-        Ok(Self { server, path, position })
+        Ok(Self { server, path, position, is_away: false })
     }
 
     /// The position of the last event that was read.
@@ -69,12 +71,24 @@ impl<'a> Follower<'a> {
         self.position
     }
 
-    /// Reads the next events. The server answers after some seconds without any.
+    /// Reads the next events. The server answers after some seconds without any. A server that has been away is asked for something
+    /// that it answers at once, so that it is known to be back; the page has no events then.
     pub(super) fn read(&mut self) -> Result<EventsPage, CallError> {
-        let page: EventsPage = read(self.server, &format!("{}?after={}", self.path, self.position))?;
-        self.position = page.position;
-        Ok(page)
+        if self.is_away {
+            newest(self.server, &self.path)?;
+            self.is_away = false;
+            return Ok(EventsPage { events: Vec::new(), position: self.position, gap: None });
+        }
+        let page = read::<EventsPage>(self.server, &format!("{}?after={}", self.path, self.position));
+        self.is_away = page.is_err();
+        self.position = page.as_ref().map_or(self.position, |page| page.position);
+        page
     }
+}
+
+/// Reads the position of the newest event.
+fn newest(server: &AdminClient, path: &str) -> Result<i64, CallError> {
+    Ok(read::<EventsPage>(server, path)?.position)
 }
 
 /// Reads the secret with which the events of a project are signed where they are forwarded.
@@ -89,4 +103,40 @@ fn read<T: DeserializeOwned>(server: &AdminClient, path: &str) -> Result<T, Call
         status: 200,
         message: "the server is of another version: its events cannot be read".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::channel;
+
+    use test_http_server::{Response, serve};
+
+    use super::*;
+    use crate::cli::json_client::TIMEOUT;
+    use crate::config::{Config, Mode};
+
+    #[test]
+    fn a_server_that_was_away_is_first_asked_for_what_it_answers_at_once_and_no_event_is_skipped() {
+        let (asked, targets) = channel();
+        let away = Arc::new(AtomicBool::new(true));
+        let address = serve(move |request, mut stream| {
+            let answer = Response::new(200).body(r#"{"events": [], "position": 7}"#);
+            // The first connection is closed without an answer.
+            asked.send(request.target).unwrap();
+            if !away.swap(false, Ordering::SeqCst) {
+                answer.send(&mut stream).unwrap();
+            }
+        });
+        let server = AdminClient::at(address, &Config::defaults(Mode::Dev), TIMEOUT);
+        let project = "prj_0123456789ab".parse().unwrap();
+        let mut follower = Follower::new(&server, &project, Some(5)).unwrap();
+        assert!(matches!(follower.read(), Err(CallError::Unavailable(_))));
+        assert_eq!((follower.read().unwrap().position, follower.position()), (5, 5));
+        assert_eq!((follower.read().unwrap().position, follower.position()), (7, 7));
+        let path = "/debug/projects/prj_0123456789ab/events";
+        let expected = [format!("{path}?after=5"), path.to_owned(), format!("{path}?after=5")];
+        assert_eq!(targets.try_iter().collect::<Vec<_>>(), expected);
+    }
 }
