@@ -118,6 +118,8 @@ impl TestApp {
             config.media.rtc.addresses = vec!["127.0.0.1".parse().unwrap()];
             config.media.rtc.udp_ports = Some(PortRange(0..=0));
             config.media.rtc.workers = 1;
+            // The same on machines with ffmpeg and without.
+            config.egress.ffmpeg = "/nowhere/ffmpeg".into();
             change(config);
         })
     }

@@ -3,17 +3,10 @@
 use serde_json::json;
 
 use super::Call;
-use crate::support::TestApp;
-
-fn call_without_ffmpeg() -> Call {
-    let app = TestApp::start_with_webrtc_and(|config| config.egress.ffmpeg = "/nowhere/ffmpeg".into());
-    app.room("standup");
-    Call::new(app)
-}
 
 #[test]
 fn without_ffmpeg_a_real_recording_is_refused_with_what_to_install_and_one_of_the_sandbox_is_simulated() {
-    let mut call = call_without_ffmpeg();
+    let mut call = Call::start();
     let start =
         |call: &Call| call.app.post("/v1/rooms/standup/recordings").json(json!({"type": "room_composite"})).send();
     call.app.join("standup", "bob", "host");
@@ -28,7 +21,7 @@ fn without_ffmpeg_a_real_recording_is_refused_with_what_to_install_and_one_of_th
 
 #[test]
 fn the_recording_of_a_track_that_is_not_published_is_404() {
-    let mut call = call_without_ffmpeg();
+    let mut call = Call::start();
     call.join("alice", "host");
     let body = json!({"type": "track", "track_id": "TR_nothing"});
     call.app.post("/v1/rooms/standup/recordings").json(body).send().expect_error(404, "track_not_found", None);

@@ -178,8 +178,6 @@ fn shake_hands(stream: &mut TcpStream) -> Vec<u8> {
 fn start() -> Call {
     let app = TestApp::start_with_webrtc_and(|config| {
         config.media.rtmp_listen = Some("127.0.0.1:0".parse().unwrap());
-        // The same on machines with ffmpeg and without.
-        config.egress.ffmpeg = "/nowhere/ffmpeg".into();
     });
     app.room("standup");
     Call::new(app)
