@@ -80,9 +80,9 @@ impl<'a> Follower<'a> {
             return Ok(EventsPage { events: Vec::new(), position: self.position, gap: None });
         }
         let page = read::<EventsPage>(self.server, &format!("{}?after={}", self.path, self.position));
-        self.is_away = page.is_err();
-        self.position = page.as_ref().map_or(self.position, |page| page.position);
-        page
+        let page = page.inspect_err(|error| self.is_away = matches!(error, CallError::Unavailable(_)))?;
+        self.position = page.position;
+        Ok(page)
     }
 }
 

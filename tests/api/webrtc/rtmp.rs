@@ -176,9 +176,8 @@ fn shake_hands(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 fn start() -> Call {
-    let app = TestApp::start_with_webrtc_and(|config| {
-        config.media.rtmp_listen = Some("127.0.0.1:0".parse().unwrap());
-    });
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let app = TestApp::start_with_webrtc_and(|config| config.media.rtmp_listen = Some(listen));
     app.room("standup");
     Call::new(app)
 }
