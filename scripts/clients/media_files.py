@@ -73,15 +73,13 @@ def assert_silence(file, at):
 
 
 def onsets(file):
-    """When white pictures begin, and when tones do."""
+    """When white pictures begin, each with the time of the picture before it; when tones do; and the times of all pictures."""
     movie = f"movie={file},crop=iw/4:ih/4,signalstats"
     frames = run("ffprobe", "-v", "error", "-f", "lavfi", "-i", movie, "-show_entries", "frame=pts_time:frame_tags=lavfi.signalstats.YAVG", "-of", "csv=p=0")
-    flashes, was_white = [], False
-    for line in frames.decode().splitlines():
-        at, brightness = map(float, line.split(",")[:2])
-        is_white = brightness > 170
-        flashes += [at] if is_white and not was_white else []
-        was_white = is_white
+    pictures = [tuple(map(float, line.split(",")[:2])) for line in frames.decode().splitlines()]
+    is_white = lambda picture: picture[1] > 170
+    pairs = zip([(0.0, 0.0), *pictures], pictures)
+    flashes = [(before[0], picture[0]) for before, picture in pairs if is_white(picture) and not is_white(before)]
     tones, quiet, sound = [], 0, samples(file)
     for begin in range(0, len(sound) - 240, 240):
         if max(map(abs, sound[begin : begin + 240])) > 1_500:
@@ -89,4 +87,4 @@ def onsets(file):
             quiet = 0
         else:
             quiet += 1
-    return flashes, tones
+    return flashes, tones, [at for at, _ in pictures]
