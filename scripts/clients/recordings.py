@@ -89,16 +89,11 @@ async def audio_and_video_are_together(conclave, seconds=64):
     """A flash and its tone are less than 80 ms apart, also at the end."""
     async with Call(conclave, ("alice", RED, 440, True)) as call:
         file, _ = await call.record(seconds, type="participant", identity="alice", filepath=f"{call.room}.webm")
-        flashes, tones, pictures = onsets(file)
+        flashes, tones = onsets(file)
         # A tone is known by the silence before it, which the file may not have of its first beat.
         apart = [min((distance(tone, flash) for tone in tones), key=abs) for flash in flashes if flash[1] > BEAT_LENGTH + SILENCE]
-        assert len(tones) >= seconds / BEAT - 2, f"only {len(tones)} tones"
-        assert len(apart) >= len(tones) / 2, f"only {len(flashes)} flashes"
+        assert len(flashes) >= seconds / BEAT - 2, f"only {len(flashes)} flashes"
         assert all(abs(difference) < APART for difference in apart), apart
-        for tone in tones:
-            is_seen = any(abs(distance(tone, flash)) < APART for flash in flashes)
-            dark = [at for at in pictures if tone + APART < at < tone + BEAT_LENGTH - APART]
-            assert is_seen or not dark, f"the tone at {tone} s has no flash, but a picture at {dark} s"
     return f"at most {max(map(abs, apart)) * 1000:.0f} ms apart in {len(apart)} beats"
 
 
