@@ -1,12 +1,40 @@
 //! A database of a test.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::cluster::{Cluster, PASSWORD, USER};
 use crate::session::Session;
 
+/// How long a statement waits for a server that writes.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The tables of the server's lock: a server whose records are locked, or have no space, keeps its lock.
-pub(crate) const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats', 'nodes')";
+const TABLES_OF_THE_SERVER: &str = "('leadership', 'beats', 'nodes')";
+
+/// Returns the query of the tables of the records.
+fn tables_of_the_records() -> String {
+    format!("pg_tables WHERE schemaname = 'public' AND tablename NOT IN {TABLES_OF_THE_SERVER}")
+}
+
+/// Returns what locks the tables of the records until the transaction ends. It does not wait while it has a lock: a server locks them in
+/// an order of its own, and if each waited for the other, PostgreSQL would end one of the two.
+fn lock_statement(mode: &str) -> String {
+    format!(
+        "SET LOCAL statement_timeout = {limit};
+         DO $$ BEGIN LOOP
+             BEGIN
+                 EXECUTE (SELECT format('LOCK TABLE %s IN {mode} MODE NOWAIT', string_agg(quote_ident(tablename), ', '))
+                     FROM {tables});
+                 EXIT;
+             EXCEPTION WHEN lock_not_available THEN
+                 PERFORM pg_sleep(0.01);
+             END;
+         END LOOP; END $$",
+        limit = BUSY_TIMEOUT.as_millis(),
+        tables = tables_of_the_records(),
+    )
+}
 
 /// A database, which is dropped with this value.
 #[derive(Debug)]
@@ -71,13 +99,25 @@ impl<'c> Database<'c> {
         session
     }
 
+    /// Locks all tables, except those of the server's lock, until the session is dropped: who writes them waits.
+    ///
+    /// # Panics
+    /// Another program has locked them for longer than [`BUSY_TIMEOUT`].
+    pub(crate) fn lock_records(&self) -> Session {
+        let mut session = self.session();
+        session.run("BEGIN");
+        session.run(&lock_statement("EXCLUSIVE"));
+        session
+    }
+
     /// Lets each statement that writes rows fail as in a full tablespace, except those of the server's lock.
     pub fn fill_disk(&self) {
         let text = "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'";
         let trigger = "CREATE TRIGGER disk_is_full BEFORE INSERT OR UPDATE ON %I EXECUTE FUNCTION refuse_rows()";
-        let tables = format!("pg_tables WHERE schemaname = 'public' AND tablename NOT IN {TABLES_OF_THE_SERVER}");
+        let (lock, tables) = (lock_statement("SHARE ROW EXCLUSIVE"), tables_of_the_records());
         self.run(&format!(
-            "CREATE FUNCTION refuse_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {text}; END $$;
+            "{lock};
+             CREATE FUNCTION refuse_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {text}; END $$;
              DO $$ DECLARE name TEXT; BEGIN
              FOR name IN SELECT tablename FROM {tables} LOOP EXECUTE format('{trigger}', name); END LOOP; END $$"
         ));
@@ -85,7 +125,7 @@ impl<'c> Database<'c> {
 
     /// Ends what [`Database::fill_disk`] has begun.
     pub fn free_disk(&self) {
-        self.run("DROP FUNCTION refuse_rows CASCADE");
+        self.run(&format!("{}; DROP FUNCTION refuse_rows CASCADE", lock_statement("ACCESS EXCLUSIVE")));
     }
 
     /// Returns everything in the database as text.
@@ -128,6 +168,34 @@ impl Drop for Database<'_> {
     fn drop(&mut self) {
         if !self.is_kept {
             self.cluster.drop_database(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::eventually;
+
+    #[test]
+    fn all_tables_are_locked_beside_a_transaction_that_locks_them_in_another_order() {
+        let Some(cluster) = Cluster::installed() else { return };
+        let database = cluster.database();
+        database.run("CREATE TABLE a (note text); CREATE TABLE b (note text)");
+        let is_locking = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%LOCK TABLE %s%'
+            AND datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()";
+        let lock = || drop(database.lock_records());
+        for lock in [&lock as &(dyn Fn() + Sync), &|| database.fill_disk(), &|| database.free_disk()] {
+            let mut open = database.session();
+            open.run("BEGIN; LOCK TABLE b IN ROW EXCLUSIVE MODE");
+            thread::scope(|scope| {
+                let locking = scope.spawn(lock);
+                assert!(eventually(|| database.run(is_locking) != "0"));
+                open.run("LOCK TABLE a IN ROW EXCLUSIVE MODE; COMMIT");
+                locking.join().unwrap();
+            });
         }
     }
 }

@@ -9,12 +9,9 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use crate::cluster::Cluster;
-use crate::database::{Database, TABLES_OF_THE_SERVER};
+use crate::database::{BUSY_TIMEOUT, Database};
 use crate::engine::Engine;
 use crate::session::Session;
-
-/// How long a statement waits for a server that writes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where the records of a test are.
 #[derive(Debug)]
@@ -106,14 +103,7 @@ impl Records {
                 connection.execute_batch("BEGIN IMMEDIATE").expect("a lock");
                 Lock::File(connection)
             }
-            Self::Server(database) => {
-                let mut session = database.session();
-                let tables =
-                    "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname = 'public'";
-                let tables = session.run(&format!("{tables} AND tablename NOT IN {TABLES_OF_THE_SERVER}")).concat();
-                session.run(&format!("BEGIN; LOCK TABLE {tables} IN EXCLUSIVE MODE"));
-                Lock::Server(session)
-            }
+            Self::Server(database) => Lock::Server(database.lock_records()),
         }
     }
 
