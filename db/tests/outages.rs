@@ -84,13 +84,15 @@ async fn a_commit_that_never_reached_the_server_fails_and_can_be_repeated() {
 #[actix::test]
 async fn a_commit_in_doubt_is_resolved_once_the_server_is_back() {
     let Some(fixture) = Fixture::new().await else { return };
-    for (name, cut) in [("a", Cut::AfterTheServer), ("b", Cut::BeforeTheServer)] {
+    for (before, name, cut) in [("a", "b", Cut::AfterTheServer), ("c", "d", Cut::BeforeTheServer)] {
+        // The lane is connected.
+        fixture.create_eventually(before).await;
+        fixture.proxy.refuse_new();
         fixture.proxy.cut_at("COMMIT", cut);
         let back = async {
             while fixture.proxy.waits_to_cut() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            fixture.proxy.refuse();
             // Other writes are refused meanwhile, and none is done later.
             let other = fixture.create("other").await;
             assert!(matches!(other, Err(StoreError::Unavailable(_))), "{other:?}");
@@ -99,8 +101,8 @@ async fn a_commit_in_doubt_is_resolved_once_the_server_is_back() {
         let (created, ()) = tokio::join!(fixture.create(name), back);
         assert_eq!(created.is_ok(), cut == Cut::AfterTheServer, "{created:?}");
     }
-    fixture.create_eventually("c").await;
-    assert_eq!(fixture.rooms(), "a c");
+    fixture.create_eventually("e").await;
+    assert_eq!(fixture.rooms(), "a b c e");
 }
 
 #[actix::test]

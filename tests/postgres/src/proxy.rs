@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 pub enum Cut {
     /// The server never gets them.
     BeforeTheServer,
-    /// The server gets them, the client no answer.
+    /// The server gets them and does what they ask, the client gets no answer. The connection ends when the server has ended its side.
     AfterTheServer,
 }
 
@@ -41,6 +42,8 @@ struct Network {
     is_stalled: bool,
     is_refusing: bool,
     cut: Option<(Vec<u8>, Cut)>,
+    /// Whether the server has bytes of the last cut, and has not ended its side yet.
+    is_cutting: bool,
     connections: HashMap<usize, Connection>,
     accepted: usize,
 }
@@ -50,11 +53,30 @@ struct Network {
 struct Connection {
     client: TcpStream,
     server: TcpStream,
+    /// Whether the client gets nothing of what the server sends.
+    is_muted: Arc<AtomicBool>,
 }
 
 impl Connection {
     fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { client: self.client.try_clone()?, server: self.server.try_clone()? })
+        Ok(Self {
+            client: self.client.try_clone()?,
+            server: self.server.try_clone()?,
+            is_muted: Arc::clone(&self.is_muted),
+        })
+    }
+
+    fn is_muted(&self) -> bool {
+        self.is_muted.load(Ordering::Acquire)
+    }
+
+    /// Sends the server its last bytes, and waits until it has done what they ask. The client gets no answer.
+    fn finish(&self, sent: &[u8]) -> io::Result<()> {
+        self.is_muted.store(true, Ordering::Release);
+        (&self.server).write_all(sent)?;
+        // The server has read everything when it closes its side.
+        self.server.shutdown(Shutdown::Write)?;
+        io::copy(&mut &self.server, &mut io::sink()).map(|_| ())
     }
 
     fn cut(&self) {
@@ -79,6 +101,7 @@ impl Proxy {
             is_stalled: false,
             is_refusing: false,
             cut: None,
+            is_cutting: false,
             connections: HashMap::new(),
             accepted: 0,
         };
@@ -132,11 +155,16 @@ impl Proxy {
 
     /// Ends all connections, and new ones at once.
     pub fn refuse(&self) {
-        self.shared.network.lock().is_refusing = true;
+        self.refuse_new();
         self.cut();
     }
 
-    /// Lets new connections pass again after [`Proxy::refuse`].
+    /// Ends new connections at once. Those that are there go on.
+    pub fn refuse_new(&self) {
+        self.shared.network.lock().is_refusing = true;
+    }
+
+    /// Lets new connections pass again.
     pub fn accept(&self) {
         self.shared.network.lock().is_refusing = false;
     }
@@ -146,10 +174,11 @@ impl Proxy {
         self.shared.network.lock().cut = Some((sent.as_bytes().to_vec(), cut));
     }
 
-    /// Whether the proxy still waits for the bytes of [`Proxy::cut_at`].
+    /// Whether the proxy still waits for the bytes of [`Proxy::cut_at`], or for the server that has them.
     #[must_use]
     pub fn waits_to_cut(&self) -> bool {
-        self.shared.network.lock().cut.is_some()
+        let network = self.shared.network.lock();
+        network.cut.is_some() || network.is_cutting
     }
 }
 
@@ -161,7 +190,8 @@ impl Shared {
             if network.is_refusing {
                 return Ok(());
             }
-            let connection = Connection { server: TcpStream::connect(network.server)?, client };
+            let server = TcpStream::connect(network.server)?;
+            let connection = Connection { server, client, is_muted: Arc::default() };
             let id = network.accepted;
             network.accepted += 1;
             network.connections.insert(id, connection.try_clone()?);
@@ -178,8 +208,12 @@ impl Shared {
         connection.server.set_nodelay(true)?;
         let (shared, back) = (Arc::clone(self), connection.try_clone()?);
         thread::spawn(move || {
-            shared.forward(&back.server, &back.client, |_| Ok(()));
-            back.cut();
+            let pass = |_: &[u8]| if back.is_muted() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) };
+            shared.forward(&back.server, &back.client, pass);
+            // The other direction ends a connection that it has muted.
+            if !back.is_muted() {
+                back.cut();
+            }
         });
         self.forward(&connection.client, &connection.server, |sent| self.look(sent, connection));
         Ok(())
@@ -188,13 +222,14 @@ impl Shared {
     /// Looks at what a client has sent, and may cut its connection instead of letting it pass.
     fn look(&self, sent: &[u8], connection: &Connection) -> io::Result<()> {
         let is_in_it = |text: &[u8]| sent.windows(text.len()).any(|part| part == text);
-        let Some((_, cut)) = self.network.lock().cut.take_if(|(text, _)| is_in_it(text)) else { return Ok(()) };
+        let mut network = self.network.lock();
+        let Some((_, cut)) = network.cut.take_if(|(text, _)| is_in_it(text)) else { return Ok(()) };
+        network.is_cutting = cut == Cut::AfterTheServer;
+        drop(network);
         if cut == Cut::AfterTheServer {
-            connection.client.shutdown(Shutdown::Both)?;
-            (&connection.server).write_all(sent)?;
-            // The server has read everything when it closes its side.
-            connection.server.shutdown(Shutdown::Write)?;
-            let _ = io::copy(&mut &connection.server, &mut io::sink());
+            // The connection may have ended meanwhile.
+            let _ = connection.finish(sent);
+            self.network.lock().is_cutting = false;
         }
         Err(io::ErrorKind::ConnectionAborted.into())
     }

@@ -106,6 +106,35 @@ fn a_connection_is_cut_before_or_after_the_server_gets_some_bytes() {
 }
 
 #[test]
+fn a_connection_that_is_cut_after_the_server_ends_when_the_server_has_ended_its_side() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Proxy::start(listener.local_addr().unwrap());
+    let mut connection = TcpStream::connect(proxy.address()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    proxy.cut_at("COMMIT", Cut::AfterTheServer);
+    connection.write_all(b"COMMIT").unwrap();
+    let mut read = [0; "COMMIT".len()];
+    server.read_exact(&mut read).unwrap();
+    server.write_all(&read).unwrap();
+    connection.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let waiting = connection.read(&mut read).expect_err("the server is not done").kind();
+    assert!(matches!(waiting, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) && proxy.waits_to_cut());
+    drop(server);
+    connection.set_read_timeout(None).unwrap();
+    assert!(matches!(connection.read(&mut read), Ok(0) | Err(_)));
+    assert!(!proxy.waits_to_cut());
+}
+
+#[test]
+fn connections_that_are_there_go_on_while_new_ones_are_refused() {
+    let (proxy, mut connection, _reads) = start();
+    proxy.refuse_new();
+    assert_eq!(ask(&mut connection, "b").unwrap(), "b");
+    let refused = TcpStream::connect(proxy.address()).and_then(|mut refused| ask(&mut refused, "c"));
+    refused.expect_err("the connection has ended");
+}
+
+#[test]
 fn new_connections_lead_to_the_server_that_was_named_last() {
     let (proxy, mut connection, reads) = start();
     let (other, reads_of_other) = start_echo();
