@@ -12,11 +12,12 @@ use test_http_server::{Fault, ObjectStorage};
 
 use super::Call;
 use crate::console::Browser;
-use crate::support::{Hanging, TestApp, eventually};
+use crate::support::{Hanging, NEVER, TestApp, eventually};
 use crate::tools::{Other, default_template, other_project, room_on, template};
 
 const SECRET: &str = "wJalrXUtnFEMIK7MDENG";
-/// What the script writes before what it is sent: with it, a file has three parts.
+/// Zeros that the script puts before what it is sent: with them, a file has three parts. They are a hole, since the script runs when
+/// nothing else does, and has little time on a busy machine.
 pub(super) const PADDING: usize = 20_000_000;
 
 /// A call whose microphone is recorded to a destination.
@@ -36,7 +37,8 @@ fn write_ffmpeg(folder: &Path) -> PathBuf {
          case \"$*\" in\n\
          *-version) echo 'ffmpeg version 5.1 of a test' ;;\n\
          *-encoders) echo ' A..... aac' ;;\n\
-         *) for last; do :; done; {{ head -c {PADDING} /dev/zero; cat; }} > \"${{last#file:}}\" ;;\n\
+         *) for last; do :; done; file=${{last#file:}}\n\
+            dd of=\"$file\" bs=1 count=0 seek={PADDING} && cat >> \"$file\" ;;\n\
          esac\n"
     );
     fs::write(&program, script).unwrap();
@@ -50,6 +52,8 @@ impl Recorded {
         let (program, recordings) = (write_ffmpeg(folder.path()), folder.path().join("recordings"));
         let app = TestApp::start_with_webrtc_and(|config| {
             config.egress.ffmpeg = program.display().to_string();
+            // As the script may take on a busy machine.
+            config.egress.stop_timeout = NEVER;
             config.recordings.dir = Some(recordings);
         });
         let (template, url) = (default_template(&app), storage.url());
