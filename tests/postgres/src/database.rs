@@ -17,9 +17,9 @@ fn tables_of_the_records() -> String {
     format!("pg_tables WHERE schemaname = 'public' AND tablename NOT IN {TABLES_OF_THE_SERVER}")
 }
 
-/// Returns what locks the tables of the records until the transaction ends. It does not wait while it has a lock: a server locks them in
-/// an order of its own, and if each waited for the other, PostgreSQL would end one of the two.
-fn lock_statement(mode: &str) -> String {
+/// Returns the statements that lock the tables of the records until the transaction ends. They do not wait while they have a
+/// lock: a server locks the tables in an order of its own, and if each waited for the other, PostgreSQL would end one of the two.
+fn lock_statements(mode: &str) -> String {
     format!(
         "SET LOCAL statement_timeout = {limit};
          DO $$ BEGIN LOOP
@@ -105,8 +105,7 @@ impl<'c> Database<'c> {
     /// Another program has locked them for longer than [`BUSY_TIMEOUT`].
     pub(crate) fn lock_records(&self) -> Session {
         let mut session = self.session();
-        session.run("BEGIN");
-        session.run(&lock_statement("EXCLUSIVE"));
+        session.run(&format!("BEGIN; {}", lock_statements("EXCLUSIVE")));
         session
     }
 
@@ -114,7 +113,7 @@ impl<'c> Database<'c> {
     pub fn fill_disk(&self) {
         let text = "'could not extend file: No space left on device' USING ERRCODE = 'disk_full'";
         let trigger = "CREATE TRIGGER disk_is_full BEFORE INSERT OR UPDATE ON %I EXECUTE FUNCTION refuse_rows()";
-        let (lock, tables) = (lock_statement("SHARE ROW EXCLUSIVE"), tables_of_the_records());
+        let (lock, tables) = (lock_statements("SHARE ROW EXCLUSIVE"), tables_of_the_records());
         self.run(&format!(
             "{lock};
              CREATE FUNCTION refuse_rows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION {text}; END $$;
@@ -125,7 +124,7 @@ impl<'c> Database<'c> {
 
     /// Ends what [`Database::fill_disk`] has begun.
     pub fn free_disk(&self) {
-        self.run(&format!("{}; DROP FUNCTION refuse_rows CASCADE", lock_statement("ACCESS EXCLUSIVE")));
+        self.run(&format!("{}; DROP FUNCTION refuse_rows CASCADE", lock_statements("ACCESS EXCLUSIVE")));
     }
 
     /// Returns everything in the database as text.

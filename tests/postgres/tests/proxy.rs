@@ -37,6 +37,11 @@ fn ask(connection: &mut TcpStream, text: &str) -> io::Result<String> {
     Ok(String::from_utf8(answer).unwrap())
 }
 
+/// Does the same with a new connection.
+fn ask_anew(proxy: &Proxy, text: &str) -> io::Result<String> {
+    ask(&mut TcpStream::connect(proxy.address())?, text)
+}
+
 fn start() -> (Proxy, TcpStream, Receiver<u8>) {
     let (server, reads) = start_echo();
     let proxy = Proxy::start(server);
@@ -82,11 +87,9 @@ fn connections_that_were_cut_end_and_new_ones_pass() {
     assert_eq!(ask(&mut next, "c").unwrap(), "c");
     proxy.refuse();
     ask(&mut next, "d").expect_err("the connection has ended");
-    let refused = TcpStream::connect(proxy.address()).and_then(|mut refused| ask(&mut refused, "e"));
-    refused.expect_err("the connection has ended");
+    ask_anew(&proxy, "e").expect_err("the connection has ended");
     proxy.accept();
-    let mut next = TcpStream::connect(proxy.address()).unwrap();
-    assert_eq!(ask(&mut next, "f").unwrap(), "f");
+    assert_eq!(ask_anew(&proxy, "f").unwrap(), "f");
 }
 
 #[test]
@@ -130,8 +133,7 @@ fn connections_that_are_there_go_on_while_new_ones_are_refused() {
     let (proxy, mut connection, _reads) = start();
     proxy.refuse_new();
     assert_eq!(ask(&mut connection, "b").unwrap(), "b");
-    let refused = TcpStream::connect(proxy.address()).and_then(|mut refused| ask(&mut refused, "c"));
-    refused.expect_err("the connection has ended");
+    ask_anew(&proxy, "c").expect_err("the connection has ended");
 }
 
 #[test]
@@ -139,8 +141,7 @@ fn new_connections_lead_to_the_server_that_was_named_last() {
     let (proxy, mut connection, reads) = start();
     let (other, reads_of_other) = start_echo();
     proxy.lead_to(other);
-    let mut later = TcpStream::connect(proxy.address()).unwrap();
-    assert_eq!(ask(&mut later, "b").unwrap(), "b");
+    assert_eq!(ask_anew(&proxy, "b").unwrap(), "b");
     assert_eq!(ask(&mut connection, "c").unwrap(), "c");
     assert_eq!((reads_of_other.recv().unwrap(), reads.recv().unwrap()), (b'b', b'c'));
 }
