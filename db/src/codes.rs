@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::query_builder::QueryBuilder;
 use crate::role_changes::last_role_change;
 use crate::room_roles::{TokenContext, room_role, token_context};
-use crate::room_rows::{by_id, by_name};
+use crate::room_rows::{by_id, by_name, connected_participant};
 use crate::sql::{Row, Sql, no_row};
 use crate::store::Store;
 use crate::templates;
@@ -62,6 +62,9 @@ pub struct CodeExchange {
     pub month: MonthUse,
     /// The room and the role; no role when the room's template has lost it since the code was created.
     pub context: TokenContext,
+    /// Whether the requested identity is connected to the room or was given a role there. Never for a code that is locked to an
+    /// identity.
+    pub is_identity_taken: bool,
 }
 
 /// A code with the room that it admits to.
@@ -181,10 +184,14 @@ fn exchange(tx: &Tx<'_>, found: &StoredCode, requested: Option<&Identity>) -> Re
         Some(identity) => last_role_change(sql, project, room.id, identity)?,
         None => None,
     };
+    let is_identity_taken = match requested.filter(|_| code.identity.is_none()) {
+        Some(identity) => changed.is_some() || connected_participant(sql, project, room.id, identity)?.is_some(),
+        None => false,
+    };
     // A code of before the change may be the one with which the participant came.
     let role_change = changed.filter(|changed| changed.created_at < code.created_at).map(|changed| changed.id);
     let context = TokenContext { role_change, ..token_context(sql, room, role)? };
-    Ok(CodeExchange { identity: code.identity.clone(), project_status, plan, month, context })
+    Ok(CodeExchange { identity: code.identity.clone(), project_status, plan, month, context, is_identity_taken })
 }
 
 /// The query of a list.

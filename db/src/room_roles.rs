@@ -71,6 +71,8 @@ pub struct TokenActor {
     pub role: Option<RoleName>,
     /// The role change that the token was minted after, if it names one.
     pub role_change: Option<RoleChangeId>,
+    /// Whether the token gives no more than its own role, whatever role its identity holds or was given.
+    pub is_limited: bool,
 }
 
 /// Reads the permissions of the role that a participant holds in the room, or else would hold if it joined with its token.
@@ -81,17 +83,25 @@ fn effective_permissions(
     actor: TokenActor,
 ) -> Result<RolePermissions, StoreError> {
     let Some(room) = by_name(sql, project, name)? else { return Ok(RolePermissions::default()) };
-    let TokenActor { identity, role, role_change } = actor;
+    let TokenActor { identity, role: own, role_change, is_limited } = actor;
     let role = match connected_participants(sql, project, room.id)?.into_iter().find(|p| p.identity == identity) {
         Some(connected) => connected.role,
         None => {
             let changed = last_role_change(sql, project, room.id, &identity)?;
-            changed.and_then(|changed| changed.role_for(role_change)).or(role)
+            changed.and_then(|changed| changed.role_for(role_change)).or_else(|| own.clone())
         }
     };
     let (Some(template), Some(role)) = (&room.template_id, role) else { return Ok(RolePermissions::default()) };
-    let role = templates::find_role(sql, project, template, &role)?;
-    Ok(role.map(|role| role.permissions).unwrap_or_default())
+    let find = |name: &RoleName| templates::find_role(sql, project, template, name);
+    let held = find(&role)?;
+    let acting = match held {
+        Some(held) if is_limited && own.as_ref() != Some(&role) => {
+            let own = own.as_ref().map(find).transpose()?.flatten();
+            own.map(|own| if held.is_less_than(&own) { held } else { own })
+        }
+        held => held,
+    };
+    Ok(acting.map(|role| role.permissions).unwrap_or_default())
 }
 
 impl Store {

@@ -65,6 +65,10 @@ pub(crate) const SELECT_BY_NAME: &str = select!("WHERE project_id = ?1 AND name 
 const SELECT_BY_ID: &str = select!("WHERE id = ?1 AND project_id = ?2");
 const SELECT_CONNECTED: &str =
     select_participants!("room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)");
+/// An identity has at most one open session in a room.
+const SELECT_CONNECTED_BY_IDENTITY: &str = select_participants!(
+    "room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND participant_identity = ?3 LIMIT 1"
+);
 const SELECT_ALL_CONNECTED: &str = select_participants!("project_id = ?1");
 
 /// Reads a room from a row of [`SELECT_ROOMS`].
@@ -121,6 +125,16 @@ pub(crate) fn connected_participants(
     let mut connected = sql.many(SELECT_CONNECTED, args![room, project], participant)?;
     connected.sort_unstable_by_key(|participant| (participant.joined_at, participant.session));
     Ok(connected)
+}
+
+/// Reads the participant with this identity that has an open session in a room.
+pub(crate) fn connected_participant(
+    sql: Sql<'_>,
+    project: &ProjectId,
+    room: RoomId,
+    identity: &Identity,
+) -> Result<Option<ConnectedParticipant>, StoreError> {
+    sql.one(SELECT_CONNECTED_BY_IDENTITY, args![room, project, identity], participant)
 }
 
 /// Reads the participants with an open session in any room of a project, in the order of their joins.

@@ -84,6 +84,7 @@ async fn connect(
         attributes: std::collections::BTreeMap::new(),
         role: None,
         role_change: None,
+        exchange: None,
         max_kbps: None,
         grants: Grants { can_update_own_metadata: true, ..Grants::default() },
         ttl: Duration::from_secs(600),

@@ -6,6 +6,7 @@
 //! error of this module contains any part of a token.
 
 mod claims;
+mod exchange;
 mod grants;
 mod wire;
 
@@ -14,7 +15,9 @@ use std::fmt;
 use std::time::Duration;
 
 use conclave_model::non_null::Object;
-use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE};
+use conclave_model::participant::{
+    EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE,
+};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{Identity, NamespacedRoom, RoleChangeId, RoleName, Secret, Timestamp};
 use jsonwebtoken::errors::ErrorKind;
@@ -23,6 +26,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use claims::{Claims, RoomConfig};
+pub use exchange::ExchangeId;
 pub use grants::Grants;
 use wire::Payload;
 
@@ -47,6 +51,8 @@ pub struct TokenRequest {
     pub role: Option<RoleName>,
     /// The last role change of the identity in the room, which this token is newer than.
     pub role_change: Option<RoleChangeId>,
+    /// The exchange of a room code that it comes from, if the code is not locked to an identity.
+    pub exchange: Option<ExchangeId>,
     /// Limit of everything published together, in kilobits per second; `None` means no limit.
     pub max_kbps: Option<u32>,
     /// What the participant may do.
@@ -136,9 +142,10 @@ impl TokenSigner {
         let max_kbps = max_kbps.as_deref().map(|kbps| (MAX_KBPS_ATTRIBUTE, kbps));
         let role_change = request.role_change.map(|change| change.to_string());
         let role_change = role_change.as_deref().map(|change| (ROLE_CHANGE_ATTRIBUTE, change));
+        let exchange = request.exchange.as_ref().map(|exchange| (EXCHANGE_ATTRIBUTE, exchange.as_str()));
         let own = request.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         // Those of the server last, so that no other replaces them.
-        let attributes = own.chain(role).chain(max_kbps).chain(role_change);
+        let attributes = own.chain(role).chain(max_kbps).chain(role_change).chain(exchange);
         let timeout = request.empty_timeout_seconds.saturating_add(ROOM_GRACE_SECONDS);
         let payload = Payload {
             name: request.name.as_str().into(),

@@ -106,6 +106,8 @@ codes! {
     DestinationInUse = 409 "destination_in_use",
     /// The role is full for this room.
     RoleCapacityReached = 409 "role_capacity_reached",
+    /// A room code that is not locked to an identity does not give out this one.
+    IdentityTaken = 409 "identity_taken",
     /// Participants, or another role, still refer to the role.
     RoleReferenced = 409 "role_referenced",
     /// Only a failed delivery can be retried.
@@ -228,6 +230,13 @@ impl Problem {
     /// 409 `role_capacity_reached`, at `role`.
     pub fn role_capacity_reached() -> Self {
         Self::new(ErrorCode::RoleCapacityReached, "the role is full for this room").at("role")
+    }
+
+    /// 409 `identity_taken`, at `identity`: the identity belongs to another participant of the room.
+    pub fn identity_taken() -> Self {
+        let message =
+            "a participant with this identity is connected to the room, or was given a role there; choose another one";
+        Self::new(ErrorCode::IdentityTaken, message).at("identity")
     }
 
     /// 409 `room_ended`: the room has ended, and its name cannot be used again.

@@ -15,6 +15,9 @@ pub const MAX_KBPS_ATTRIBUTE: &str = "svc.publish.max_kbps";
 /// The attribute with the id of the last role change of the identity in the room, in a token that was minted after one.
 pub const ROLE_CHANGE_ATTRIBUTE: &str = "svc.role_change";
 
+/// The attribute with a random text that names the exchange of a room code, in a token from a code that is not locked to an identity.
+pub const EXCHANGE_ATTRIBUTE: &str = "svc.exchange";
+
 /// Returns whether only the server sets attributes of this name.
 #[must_use]
 pub fn is_reserved_attribute(name: &str) -> bool {
@@ -55,6 +58,12 @@ impl Participant {
     /// Returns the last role change of its identity that its token was minted after, if there was one.
     pub fn known_role_change(&self) -> Option<RoleChangeId> {
         self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
+    }
+
+    /// Returns the exchange of a room code that its token comes from; `None` for a token from a backend, or from a code that is locked
+    /// to an identity.
+    pub fn exchange(&self) -> Option<&str> {
+        self.attributes.get(EXCHANGE_ATTRIBUTE).map(String::as_str)
     }
 
     /// Sets the attributes for its role and its bitrate limit.

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod input;
+mod order;
 mod permissions;
 mod publish;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::web::Bytes;
-use conclave_db::{Credential, TokenActor};
+use conclave_db::Credential;
 use conclave_media::token::Claims;
 use conclave_model::event::ChangedBy;
 use conclave_model::idempotency::{IdempotencyRecord, Response, ResponseRecorder};
@@ -13,6 +13,7 @@ use conclave_model::{ErrorCode, Problem, ProjectId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::acting_role;
 use super::error::ApiError;
 use super::quota::{self, Owner};
 use super::response::{Json, Success};
@@ -151,18 +152,13 @@ impl RequestContext {
         }
     }
 
-    /// Refuses a participant whose acting role lacks the permission. API keys and operators hold every permission. The acting role is the one
-    /// held live in the room, else the one that the participant would join with by its token; permissions are those that the template has now.
+    /// Refuses a participant whose [acting role](acting_role) lacks the permission. API keys and operators hold every permission.
     ///
     /// # Errors
-    /// 403 `permission_denied`, `field` the permission.
+    /// 403 `permission_denied`, `field` the permission; 503 if the media plane has to be asked and does not answer.
     pub async fn require_permission(&self, permission: Permission) -> Result<(), ApiError> {
         let Caller::RoomToken(claims) = &self.caller else { return Ok(()) };
-        let (project, room) = claims.room.split();
-        let (identity, role, role_change) = (claims.identity.clone(), claims.role(), claims.role_change());
-        let actor = TokenActor { identity, role, role_change };
-        let held = self.state.store.effective_permissions(project, room, actor).await?;
-        if held.allows(permission) {
+        if acting_role::allows(&self.state, claims, permission).await? {
             return Ok(());
         }
         let message = format!("the acting role lacks the permission {}", permission.as_str());

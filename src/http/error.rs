@@ -188,6 +188,7 @@ impl From<SandboxError> for ApiError {
             SandboxError::NoSuchIngress => Problem::new(ErrorCode::IngressNotFound, message),
             SandboxError::Forbidden(_) => Problem::new(ErrorCode::PermissionDenied, message),
             SandboxError::RoomFull | SandboxError::RoleFull => Problem::new(ErrorCode::RoleCapacityReached, message),
+            SandboxError::IdentityTaken => Problem::identity_taken(),
             SandboxError::RoomEnded => Problem::room_ended(),
             SandboxError::Unavailable => Problem::new(ErrorCode::MediaUnavailable, message),
         };

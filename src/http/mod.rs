@@ -11,6 +11,7 @@
 //! handler whose types say what it reads and what it returns. The router, the frame and the OpenAPI description are all made from the
 //! declaration. Each resource has a file in [`v1`] with its wire types, its operations and its handlers.
 
+pub mod acting_role;
 pub mod admin;
 pub mod admin_token;
 pub mod admission;

@@ -54,6 +54,7 @@ const SCENARIOS: &[(ErrorCode, Scenario)] = &[
     (ErrorCode::DestinationExists, destination_exists),
     (ErrorCode::DestinationInUse, destination_in_use),
     (ErrorCode::RoleCapacityReached, role_capacity_reached),
+    (ErrorCode::IdentityTaken, identity_taken),
     (ErrorCode::RoleReferenced, role_referenced),
     (ErrorCode::DeliveryNotRetryable, delivery_not_retryable),
     (ErrorCode::PayloadTooLarge, |app| app.post("/v1/rooms").raw(vec![b' '; 65_537]).send()),
@@ -247,6 +248,14 @@ fn template_in_use(app: &TestApp) -> Response {
 fn role_capacity_reached(app: &TestApp) -> Response {
     app.room_with_roles("role_capacity_reached", &json!({"closed": {"max_peer_count": -1}}));
     mint(app, json!({"room": "role_capacity_reached", "identity": "alice", "role": "closed"}))
+}
+
+fn identity_taken(app: &TestApp) -> Response {
+    app.room("identity_taken");
+    app.join("identity_taken", "alice", "host");
+    let code = app.post("/v1/rooms/identity_taken/codes").json(json!({"role": "guest"})).send().expect(201);
+    let path = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
+    app.post(&path).anonymous().json(json!({"identity": "alice"})).send()
 }
 
 fn role_referenced(app: &TestApp) -> Response {

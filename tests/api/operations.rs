@@ -56,6 +56,7 @@ const CODES: &[(u16, &[&str])] = &[
             "destination_exists",
             "destination_in_use",
             "role_capacity_reached",
+            "identity_taken",
             "role_referenced",
             "delivery_not_retryable",
         ],

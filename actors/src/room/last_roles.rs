@@ -2,6 +2,9 @@
 //!
 //! A token that is minted after a change of role names the change, so no clock decides which of the two is newer. A removal changes
 //! nothing about a token.
+//!
+//! Anyone who has a room code that is not locked to an identity chooses the identity. A token from such a code therefore never brings
+//! more than its own role: a change holds for it only if the new role is less.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +29,16 @@ impl RoomActor {
         let last = self.context.store.last_role_change(project, room, identity).await;
         let last = last.map_err(|error| self.report_error(&error))?;
         let changed = last.and_then(|last| last.role_for(participant.known_role_change()));
-        let Some(changed) = changed.filter(|role| participant.role().as_ref() != Some(role)) else { return Ok(None) };
-        let grant = roles.get(&changed).map(RoleGrant::from).ok_or(ReportError::RoleRemoved)?;
+        let own = participant.role();
+        let Some(changed) = changed.filter(|role| own.as_ref() != Some(role)) else { return Ok(None) };
+        let changed = roles.get(&changed).ok_or(ReportError::RoleRemoved)?;
+        if participant.exchange().is_some() {
+            let own = own.as_ref().and_then(|own| roles.get(own)).ok_or(ReportError::RoleRemoved)?;
+            if !changed.is_less_than(own) {
+                return Ok(None);
+            }
+        }
+        let grant = RoleGrant::from(changed);
         participant.set_role(&grant.role, grant.max_kbps);
         Ok(Some(grant))
     }

@@ -44,7 +44,9 @@ impl From<MachineError> for EncoderRefusal {
             | MachineError::NoSuchParticipant
             | MachineError::NoSuchTrack
             | MachineError::Forbidden(_)
-            | MachineError::TooManyTracks => Self::UnknownKey,
+            | MachineError::TooManyTracks
+            // An encoder has no token.
+            | MachineError::IdentityTaken => Self::UnknownKey,
         }
     }
 }

@@ -18,6 +18,9 @@ pub enum MachineError {
     /// The room has its maximum of participants.
     #[error("the room is full")]
     RoomFull,
+    /// The token comes from a room code that is not locked to an identity, and another participant with its identity is connected.
+    #[error("another participant with this identity is connected")]
+    IdentityTaken,
     /// No ingress endpoint has that stream key.
     #[error("no such ingress endpoint")]
     NoSuchIngress,

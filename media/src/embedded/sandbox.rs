@@ -53,6 +53,9 @@ pub enum SandboxError {
     /// The role has its maximum of participants in this room.
     #[error("the role is full for this room")]
     RoleFull,
+    /// The token comes from a room code, and another participant with its identity is connected.
+    #[error("another participant with this identity is connected")]
+    IdentityTaken,
     /// The room has ended.
     #[error("the room has ended")]
     RoomEnded,
@@ -70,6 +73,7 @@ impl From<MachineError> for SandboxError {
             MachineError::Forbidden(reason) => Self::Forbidden(reason.to_owned()),
             MachineError::TooManyTracks => Self::Forbidden(error.to_string()),
             MachineError::RoomFull => Self::RoomFull,
+            MachineError::IdentityTaken => Self::IdentityTaken,
             // Connecting a second encoder has no effect here, so it is not refused.
             MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
         }
@@ -117,7 +121,7 @@ impl EmbeddedPlane {
     /// Joins a room.
     ///
     /// # Errors
-    /// `BadToken`, `RoomFull`, `RoleFull`, `RoomEnded`, `Unavailable`. The participant has not joined then.
+    /// `BadToken`, `RoomFull`, `RoleFull`, `IdentityTaken`, `RoomEnded`, `Unavailable`. The participant has not joined then.
     pub async fn join(&self, token: &str) -> Result<JoinAccepted, SandboxError> {
         let claims = self.inner().signer.verify(token, self.inner().clock.now()).map_err(SandboxError::BadToken)?;
         let (identity, room, role) = (claims.identity.clone(), claims.room.split().1, claims.role());

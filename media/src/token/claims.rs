@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use conclave_model::non_null::Object;
-use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE};
+use conclave_model::participant::{
+    EXCHANGE_ATTRIBUTE, MAX_KBPS_ATTRIBUTE, ParticipantKind, ROLE_ATTRIBUTE, ROLE_CHANGE_ATTRIBUTE,
+};
 use conclave_model::{Identity, NamespacedRoom, RoleChangeId, RoleName, Timestamp};
 
 use super::wire::{Payload, RoomConfigClaim};
@@ -52,6 +54,12 @@ impl Claims {
     /// Returns the last role change of the identity in the room that the token was minted after, if there was one.
     pub fn role_change(&self) -> Option<RoleChangeId> {
         self.attributes.get(ROLE_CHANGE_ATTRIBUTE).and_then(|id| id.parse().ok())
+    }
+
+    /// Returns the exchange of a room code that the token comes from; `None` for a token from a backend, or from a code that is locked
+    /// to an identity.
+    pub fn exchange(&self) -> Option<&str> {
+        self.attributes.get(EXCHANGE_ATTRIBUTE).map(String::as_str)
     }
 
     /// Returns the limit of everything published together, in kilobits per second; `None` means no limit.

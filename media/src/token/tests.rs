@@ -20,6 +20,7 @@ fn request() -> TokenRequest {
         attributes: std::collections::BTreeMap::new(),
         role: Some("host".parse().unwrap()),
         role_change: None,
+        exchange: None,
         max_kbps: Some(900),
         grants: Grants { sources: vec![TrackSource::Camera, TrackSource::ScreenShareAudio], ..Grants::default() },
         ttl: Duration::from_secs(600),

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use conclave_db::TokenActor;
 use conclave_media::token::Claims;
 use conclave_model::role::RolePermissions;
 use conclave_model::{ErrorCode, Problem, RoleName};
 use serde::Serialize;
 
+use crate::http::acting_role;
 use crate::http::error::ApiError;
 use crate::http::frame::credential;
 use crate::http::origins::check_same_origin;
@@ -48,9 +48,7 @@ async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse,
 
 async fn abilities(state: &AppState, claims: Claims) -> Result<Abilities, ApiError> {
     let (project, name) = claims.room.split();
-    let (role, role_change) = (claims.role(), claims.role_change());
-    let actor = TokenActor { identity: claims.identity, role, role_change };
-    let permissions = state.store.effective_permissions(project.clone(), name.clone(), actor).await?;
+    let permissions = acting_role::permissions(state, &claims).await?;
     let roles = if permissions.change_role {
         let template = state.store.room(project.clone(), name).await?.template_id;
         state.store.room_roles(project, template).await?.into_keys().collect()

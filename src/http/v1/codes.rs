@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_db::{CodeExchange, CreatedCode, NewCode};
-use conclave_media::token::Grants;
+use conclave_media::token::{ExchangeId, Grants};
 use conclave_model::code::{DEFAULT_LIFE, LONGEST_LIFE, RoomCode, RoomCodeRecord, SHORTEST_LIFE};
 use conclave_model::non_null::non_null;
 use conclave_model::page::Page;
@@ -61,7 +61,8 @@ pub struct CreateCode {
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExchangeCode {
-    /// Ignored when the code is locked to an identity; left out, it is `guest-` and eight random characters.
+    /// Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is `guest-` and
+    /// eight random characters.
     // A text: a locked code ignores it also where it is no identity.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<Identity>, nullable = false)]
@@ -181,6 +182,7 @@ pub fn operations() -> Vec<Operation> {
                 ErrorCode::RoleNotFound,
                 ErrorCode::RoomEnded,
                 ErrorCode::RoleCapacityReached,
+                ErrorCode::IdentityTaken,
                 ErrorCode::BillingUnavailable,
                 ErrorCode::DatabaseUnavailable,
             ])
@@ -258,6 +260,7 @@ async fn exchange(
         metadata: String::new(),
         ttl: ttl(None),
         grants: Grants::default(),
+        exchange: exchange.identity.is_none().then(ExchangeId::new),
     };
     mint(&context.state, exchange.context, plan, holder)
 }
@@ -299,7 +302,7 @@ fn ensure_can_exchange(
         let message = "the room's template does not have the code's role any more";
         return Err(Problem::new(ErrorCode::RoleNotFound, message).into());
     }
-    Ok(())
+    if exchange.is_identity_taken { Err(Problem::identity_taken().into()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_db::TokenContext;
 use conclave_media::RoleGrant;
-use conclave_media::token::{Grants, TokenRequest};
+use conclave_media::token::{ExchangeId, Grants, TokenRequest};
 use conclave_model::plan::Plan;
 use conclave_model::role::RolePublish;
 use conclave_model::room::RoomStatus;
@@ -61,6 +61,8 @@ pub(super) struct TokenHolder {
     pub(super) ttl: Duration,
     /// The grants of a token without a role; a role brings its own.
     pub(super) grants: Grants,
+    /// The exchange of a room code that is not locked to an identity, which the token names.
+    pub(super) exchange: Option<ExchangeId>,
 }
 
 /// How long a token is valid. 0 takes the default; a value outside the range is clamped, not refused.
@@ -116,6 +118,7 @@ pub(super) fn mint(
         attributes: context.role.as_ref().map(|role| role.attributes.clone().into()).unwrap_or_default(),
         role: context.role.as_ref().map(|role| role.name.clone()),
         role_change: context.role_change,
+        exchange: holder.exchange,
         max_kbps,
         grants,
         ttl: holder.ttl,

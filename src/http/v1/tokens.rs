@@ -97,6 +97,7 @@ async fn create(context: RequestContext, input: Input<NoParams, NoParams, Create
         metadata: body.metadata.map(String::from).unwrap_or_default(),
         ttl: ttl(body.ttl_seconds),
         grants: body.permissions.unwrap_or_default().into(),
+        exchange: None,
     };
     let plan = context.plan().await?;
     let (store, identity) = (&context.state.store, holder.identity.clone());

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use livekit_double::Double;
 use livekit_protocol as proto;
+use proto::DisconnectReason;
 use serde_json::json;
 
 use super::{livekit, livekit_app_with, livekit_webhook};
-use crate::support::{TestApp, WAIT_LIMIT, eventually};
+use crate::support::{Receiver, TestApp, WAIT_LIMIT, eventually};
 use crate::tools::jwt;
 
 /// The largest report, in bytes.
@@ -100,6 +101,36 @@ fn readyz_asks_the_media_plane_once_a_second() {
     app.advance(Duration::from_secs(1));
     app.admin("GET", "/readyz").send().expect(200);
     assert_eq!(probes(), before + 2);
+}
+
+#[test]
+fn a_token_of_a_room_code_is_not_promoted_by_joining_livekit_again() {
+    let ((app, double), receiver) = (livekit(), Receiver::start());
+    app.endpoint(&receiver.url);
+    app.room_with_roles(
+        "stage",
+        &json!({"guest": {}, "host": {"permissions": {"end_room": true}}, "listener": {"publish": {"allowed": []}}}),
+    );
+    let role_of_next_join = |given: &str, own: &str, identity: &str, sessions: usize| {
+        let code = app.post("/v1/rooms/stage/codes").json(json!({"role": own})).send().expect(201);
+        let path = format!("/v1/codes/{}/exchange", code["code"].as_str().unwrap());
+        let token = app.post(&path).anonymous().json(json!({"identity": identity})).send().expect(201);
+        let token = token["token"].as_str().unwrap();
+        double.connect(token).unwrap();
+        app.wait_for_event("participant.joined", sessions);
+        let change = app.post(&format!("/v1/rooms/stage/participants/{identity}/role"));
+        change.json(json!({"role": given})).send().expect(200);
+        double.leave(&format!("{}.stage", app.project), identity, DisconnectReason::ClientInitiated);
+        app.wait_for_event("participant.left", sessions);
+        double.connect(token).unwrap();
+        app.wait_for_event("participant.joined", sessions + 1);
+        let session = app.get("/v1/sessions?active=true").send().expect(200)["sessions"][0].clone();
+        double.leave(&format!("{}.stage", app.project), identity, DisconnectReason::ClientInitiated);
+        app.wait_for_event("participant.left", sessions + 1);
+        session["role"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(role_of_next_join("host", "guest", "bob", 1), "guest");
+    assert_eq!(role_of_next_join("listener", "guest", "carol", 3), "listener");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The model: what the contract says about rooms, participants, sessions, codes and events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds that an unjoined room stays open when its timeout is 0.
 const DEFAULT_EMPTY_TIMEOUT: u64 = 300;
@@ -45,6 +45,7 @@ const NO_PARTICIPANT: Expected = refused(404, "participant_not_found");
 const NO_CODE: Expected = refused(404, "code_not_found");
 const ROOM_ENDED: Expected = refused(409, "room_ended");
 const ROLE_FULL: Expected = refused(409, "role_capacity_reached");
+const IDENTITY_TAKEN: Expected = refused(409, "identity_taken");
 
 /// A room; its number is its place in the order of creation.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub struct Room {
     deadline: Option<u64>,
     /// The role of each connected person.
     people: BTreeMap<usize, &'static str>,
+    /// Who was given another role.
+    changed: BTreeSet<usize>,
     /// The types of its events, with the person of each.
     pub events: Vec<(&'static str, Option<usize>)>,
 }
@@ -111,7 +114,7 @@ impl Model {
             Call::Remove { room, person } => self.disconnect(room, person, "participant.left"),
             Call::ChangeRole { room, person, role } => self.change_role(room, person, role),
             Call::CreateCode { room, role, max_uses } => self.create_code(room, role, max_uses),
-            Call::Exchange { code, .. } => self.exchange(code),
+            Call::Exchange { code, person } => self.exchange(code, person),
             Call::DisableCode { code } => match self.codes.get_mut(code) {
                 Some(code) => {
                     code.disabled = true;
@@ -159,6 +162,7 @@ impl Model {
             max_participants,
             deadline: Some(self.now + unjoined),
             people: BTreeMap::new(),
+            changed: BTreeSet::new(),
             events: Vec::new(),
         });
         CREATED
@@ -245,6 +249,7 @@ impl Model {
             let room = &mut model.rooms[at];
             let Some(held) = room.people.get_mut(&person) else { return NO_PARTICIPANT };
             *held = role;
+            room.changed.insert(person);
             room.events.push(("participant.role_changed", Some(person)));
             let of_person =
                 |session: &&mut Session| session.open && session.room == room.name && session.person == person;
@@ -264,13 +269,17 @@ impl Model {
         })
     }
 
-    fn exchange(&mut self, code: usize) -> Expected {
+    fn exchange(&mut self, code: usize, person: usize) -> Expected {
         let now = self.now;
         let usable = |code: &&Code| {
             !code.disabled && now < code.expires && code.max_uses.is_none_or(|max_uses| code.uses < max_uses)
         };
         let Some(found) = self.codes.get(code).filter(usable).cloned() else { return NO_CODE };
-        let refusal = self.with_room(found.room, |model, at| model.token(at, found.role).unwrap_or(CREATED));
+        let refusal = self.with_room(found.room, |model, at| {
+            let room = &model.rooms[at];
+            let is_taken = room.people.contains_key(&person) || room.changed.contains(&person);
+            model.token(at, found.role).unwrap_or(if is_taken { IDENTITY_TAKEN } else { CREATED })
+        });
         if refusal == CREATED {
             self.codes[code].uses += 1;
         }

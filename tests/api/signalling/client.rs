@@ -83,6 +83,41 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The sid of its participant, which the first message names.
+    pub fn sid(&mut self) -> String {
+        self.until(|response| match response {
+            SignalResponse::Join(join) => join.participant.map(|participant| participant.sid),
+            _ => None,
+        })
+    }
+
+    /// The server answers a ping, so the client's session goes on.
+    pub fn expect_pong(&mut self) {
+        self.send(SignalRequest::PingReq(proto::Ping { timestamp: 7, rtt: 0 }));
+        self.until(|response| matches!(response, SignalResponse::PongResp(_)).then_some(()));
+    }
+
+    /// The server lets the client resume.
+    pub fn expect_resume(&mut self) {
+        self.until(|response| matches!(response, SignalResponse::Reconnect(_)).then_some(()));
+    }
+
+    /// The server tells the client to join anew.
+    #[track_caller]
+    pub fn expect_no_resume(&mut self) {
+        let Some(SignalResponse::Leave(leave)) = self.next() else { panic!("a leave") };
+        assert_eq!(leave.action(), proto::leave_request::Action::Reconnect);
+    }
+
+    /// The server disconnects the client because its identity has joined again.
+    #[track_caller]
+    pub fn expect_leave(&mut self) {
+        let leave = self.until(|response| if let SignalResponse::Leave(leave) = response { Some(leave) } else { None });
+        assert_eq!(leave.reason(), proto::DisconnectReason::DuplicateIdentity);
+    }
+}
+
 pub fn query(token: &str) -> String {
     format!("?access_token={token}&protocol=16&sdk=js")
 }

@@ -3,6 +3,7 @@
 mod billing;
 mod broadcasts;
 mod code_exchange;
+mod code_identities;
 mod codes;
 mod crash;
 mod destinations;

@@ -343,7 +343,7 @@ fn a_removal_leaves_a_token_as_it_is() {
 fn a_code_of_before_a_change_does_not_undo_it_and_one_of_after_it_does() {
     let app = stage();
     let code = || {
-        let created = app.post("/v1/rooms/stage/codes").json(json!({"role": "chair"})).send();
+        let created = app.post("/v1/rooms/stage/codes").json(json!({"role": "chair", "identity": "alice"})).send();
         created.expect(201)["code"].as_str().unwrap().to_owned()
     };
     let exchange = |code: &str| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_model::event::Departure;
-use conclave_model::{ParticipantSid, Timestamp};
+use conclave_model::{Identity, ParticipantSid, Timestamp};
 
 use super::{Deadline, Machine, unused_id};
 use crate::embedded::client::Client;
@@ -27,6 +27,7 @@ impl Machine {
         mut client: Client,
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
+        self.check_identity(&claims.identity, claims.exchange())?;
         self.members.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.request(sid.clone(), claims.identity.clone());
@@ -42,6 +43,7 @@ impl Machine {
 
     /// Asks the control plane whether a client could join now, without joining.
     pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
+        self.check_identity(&claims.identity, claims.exchange())?;
         if self.members.is_full_for(&claims.identity) {
             return Err(MachineError::RoomFull);
         }
@@ -52,11 +54,18 @@ impl Machine {
     }
 
     /// Admits a client that the control plane has let in. It replaces the member with its identity, and has to connect its
-    /// media in time. Fails if it has been disconnected in the meantime.
+    /// media in time. Fails if it has been disconnected in the meantime, or if another one has got the identity that a room code gave it;
+    /// nothing is left of the join then.
     pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
-        let joining = self.participants.get_mut(sid).ok_or(MachineError::NoSuchParticipant)?;
-        joining.admit();
+        let joining = self.participants.get(sid).ok_or(MachineError::NoSuchParticipant)?;
         let identity = joining.identity().clone();
+        if let Err(taken) = self.check_identity(&identity, joining.participant().exchange()) {
+            self.disconnect(sid, Departure::Lost, DisconnectCause::JoinRefused, now);
+            return Err(taken);
+        }
+        if let Some(joining) = self.participants.get_mut(sid) {
+            joining.admit();
+        }
         self.members.end_request(sid);
         self.members.opened_at.get_or_insert(now);
         let replaced = self.members.get(&identity).cloned();
@@ -66,6 +75,15 @@ impl Machine {
         }
         self.set_join_deadline(sid, self.reading + CONNECT_TIMEOUT);
         Ok(())
+    }
+
+    /// Checks that a token from a room code that is not locked to an identity takes it from no other participant. One that joins again
+    /// with its own token replaces itself.
+    pub(super) fn check_identity(&self, identity: &Identity, exchange: Option<&str>) -> Result<(), MachineError> {
+        let Some(exchange) = exchange else { return Ok(()) };
+        let connected = self.members.get(identity).and_then(|sid| self.participants.get(sid));
+        let is_other = connected.is_some_and(|member| member.participant().exchange() != Some(exchange));
+        if is_other { Err(MachineError::IdentityTaken) } else { Ok(()) }
     }
 
     /// Drops a join that the control plane has refused, or could not be asked about.

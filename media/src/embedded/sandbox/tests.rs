@@ -84,6 +84,7 @@ impl TestPlane {
             attributes: std::collections::BTreeMap::new(),
             role: Some("host".parse().unwrap()),
             role_change: None,
+            exchange: None,
             max_kbps: Some(100),
             grants: Grants::default(),
             ttl: Duration::from_secs(60),

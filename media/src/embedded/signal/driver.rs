@@ -162,7 +162,14 @@ impl Inner {
     /// Attaches a new websocket to the session of a participant. `None` if it cannot be resumed with these claims.
     fn attach(&self, sid: &ParticipantSid, claims: &Claims, join: JoinParameters) -> Option<SignalConnection> {
         let room = self.rooms.get(&claims.room)?;
-        room.lock().machine.present(sid).ok().filter(|local| *local.identity() == claims.identity)?;
+        // A token from a room code resumes what was joined by it, not whoever has the identity.
+        let is_own = |exchange: Option<&str>| claims.exchange().is_none_or(|own| exchange == Some(own));
+        let state = room.lock();
+        let local = state.machine.present(sid).ok().filter(|local| *local.identity() == claims.identity)?;
+        if !is_own(local.participant().exchange()) {
+            return None;
+        }
+        drop(state);
         let (connection, socket) = connection();
         room.sessions.send(sid, Input::Attach(Box::new((join, socket)))).then_some(connection)
     }

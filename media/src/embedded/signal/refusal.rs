@@ -19,7 +19,7 @@ pub enum Refusal {
     /// older path.
     #[error("requested room does not exist")]
     NoRoom,
-    /// The room or the role is full, or the role was removed: 403.
+    /// The room or the role is full, the role was removed, or the identity is another participant's: 403.
     #[error("{0}")]
     Forbidden(&'static str),
     /// The join could not be written: 503. The client may try again.
@@ -47,6 +47,7 @@ impl From<MachineError> for Refusal {
     fn from(error: MachineError) -> Self {
         match error {
             MachineError::RoomFull => Self::Forbidden("the room is full"),
+            MachineError::IdentityTaken => Self::Forbidden("another participant with this identity is connected"),
             // It was removed, or its room ended, while the control plane was asked.
             _ => Self::NoRoom,
         }

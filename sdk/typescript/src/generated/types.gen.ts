@@ -417,7 +417,8 @@ export type EndpointId = string;
  */
 export type ExchangeCode = {
     /**
-     * Ignored when the code is locked to an identity; left out, it is `guest-` and eight random characters.
+     * Neither connected to the room nor given a role there. Ignored when the code is locked to an identity; left out, it is `guest-` and
+     * eight random characters.
      */
     identity?: Identity;
 };

@@ -23,6 +23,7 @@ import { ServerError, exchange, openRoom } from './server.js';
 import { LANGUAGES, isText, onLanguage, speak, text } from './texts.js';
 
 const LAYOUTS = ['grid', 'speaker'];
+const MOST_IDENTITIES = 3;
 const wishes = { layout: LAYOUTS.includes(remembered().layout) ? remembered().layout : 'grid', chat: true };
 let call = null;
 
@@ -45,7 +46,7 @@ function running() {
 async function join({ token, url, code, room, role, name }, devices) {
   try {
     const used = token || code || (await openRoom(room, role)).code;
-    const granted = token ? { token, url } : await exchange(used, identityOf(name));
+    const granted = token ? { token, url } : await admitted(used, name);
     call = new Call(granted, { ...wishes, ...devices }, { emit: (event, detail) => parent.emit(event, detail), onEnd });
     element('invite').hidden = Boolean(token) || parent.decides;
     element('invite').onclick = () => copyLink(used);
@@ -55,6 +56,17 @@ async function join({ token, url, code, room, role, name }, devices) {
     const shown = error instanceof ServerError ? error : new ServerError(0, { code: 'connection', message: error.message });
     parent.emit('error', { code: shown.code, message: shown.message });
     throw shown;
+  }
+}
+
+// A participant of the same name may have the identity by chance. The name is what users see, so another identity does as well.
+async function admitted(code, name) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await exchange(code, identityOf(name));
+    } catch (error) {
+      if (error.code !== 'identity_taken' || tries === MOST_IDENTITIES) throw error;
+    }
   }
 }
 

@@ -183,6 +183,7 @@ fn sign(signer: &TokenSigner, room: &str, identity: &str) -> Result<String, Benc
         attributes: std::collections::BTreeMap::new(),
         role: None,
         role_change: None,
+        exchange: None,
         max_kbps: None,
         grants: Grants::default(),
         ttl: Duration::from_secs(3600),

@@ -83,6 +83,34 @@ fn a_refused_request_gives_its_seat_back() {
 }
 
 #[test]
+fn of_two_joins_that_are_decided_at_once_a_token_of_a_code_gives_way() {
+    let by_code = |exchange: &str| {
+        let mut claims = claims(&room(), "alice", None);
+        claims.attributes.insert("svc.exchange".into(), exchange.into());
+        claims
+    };
+    let mut machine = Machine::default();
+    let (guest, alice) =
+        (request(&mut machine, by_code("x1")).unwrap(), request(&mut machine, claims(&room(), "alice", None)).unwrap());
+    machine.admit(&alice, NOW).unwrap();
+    machine.take_reports();
+    assert_eq!(machine.admit(&guest, NOW), Err(MachineError::IdentityTaken));
+    let aborted = machine.take_reports();
+    assert!(
+        matches!(&aborted[..], [Report { event: MediaEvent::JoinAborted { participant }, .. }] if participant.sid == guest)
+    );
+    assert!(machine.present(&alice).is_ok() && !machine.participants.contains_key(&guest));
+    assert_eq!(request(&mut machine, by_code("x1")), Err(MachineError::IdentityTaken));
+    assert_eq!(machine.probe_join(by_code("x1"), NOW), Err(MachineError::IdentityTaken));
+
+    let bob = request(&mut machine, Claims { identity: "bob".parse().unwrap(), ..by_code("x2") }).unwrap();
+    machine.admit(&bob, NOW).unwrap();
+    let again = request(&mut machine, Claims { identity: "bob".parse().unwrap(), ..by_code("x2") }).unwrap();
+    machine.admit(&again, NOW).unwrap();
+    assert!(machine.present(&again).is_ok() && !machine.participants.contains_key(&bob), "it replaces itself");
+}
+
+#[test]
 fn a_client_has_a_minute_to_connect_and_half_of_it_without_signalling() {
     let after = |seconds| NOW.after(Duration::from_secs(seconds));
     let mut machine = Machine::default();
