@@ -180,7 +180,8 @@ fn exchange(tx: &Tx<'_>, found: &StoredCode, requested: Option<&Identity>) -> Re
         Some(template) => templates::find_role(sql, project, template, &code.role)?,
         None => None,
     };
-    let changed = match code.identity.as_ref().or(requested) {
+    let identity = code.identity.as_ref().or(requested);
+    let changed = match identity {
         Some(identity) => last_role_change(sql, project, room.id, identity)?,
         None => None,
     };
@@ -190,7 +191,7 @@ fn exchange(tx: &Tx<'_>, found: &StoredCode, requested: Option<&Identity>) -> Re
     };
     // A code of before the change may be the one with which the participant came.
     let role_change = changed.filter(|changed| changed.created_at < code.created_at).map(|changed| changed.id);
-    let context = TokenContext { role_change, ..token_context(sql, room, role)? };
+    let context = TokenContext { role_change, ..token_context(sql, room, role, identity)? };
     Ok(CodeExchange { identity: code.identity.clone(), project_status, plan, month, context, is_identity_taken })
 }
 

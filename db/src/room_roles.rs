@@ -8,7 +8,7 @@ use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleChangeId, Role
 
 use crate::error::StoreError;
 use crate::role_changes::last_role_change;
-use crate::room_rows::{by_name, connected_participants};
+use crate::room_rows::{by_name, connected_participant, connected_participants};
 use crate::sql::Sql;
 use crate::store::Store;
 use crate::templates;
@@ -21,9 +21,9 @@ pub struct TokenContext {
     pub room: Room,
     /// The requested role; `None` when none was requested, or the room's template has lost it since a code was created.
     pub role: Option<Role>,
-    /// The number of connected participants that hold the role; 0 for a role without a limit.
+    /// The number of connected participants with another identity that hold the role; 0 for a role without a limit.
     pub holders: u32,
-    /// The number of connected participants.
+    /// The number of connected participants with another identity.
     pub participant_count: u32,
     /// The last change of the identity's role in the room, which the token has to name to be newer.
     pub role_change: Option<RoleChangeId>,
@@ -42,13 +42,28 @@ macro_rules! count_connected {
 const COUNT_PARTICIPANTS: &str = count_connected!("");
 const COUNT_HOLDERS: &str = count_connected!(" AND role || '' = ?3");
 
-/// Reads the numbers of participants for minting a token.
-pub(crate) fn token_context(sql: Sql<'_>, room: Room, role: Option<Role>) -> Result<TokenContext, StoreError> {
-    let holders = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
-        Some(limited) => sql.value(COUNT_HOLDERS, args![room.id, &room.project_id, &limited.name])?,
+/// Reads the numbers of participants for minting a token. The participant that is connected with the token's own identity does not
+/// count: the next join replaces it.
+pub(crate) fn token_context(
+    sql: Sql<'_>,
+    room: Room,
+    role: Option<Role>,
+    identity: Option<&Identity>,
+) -> Result<TokenContext, StoreError> {
+    let own = match identity {
+        Some(identity) => connected_participant(sql, &room.project_id, room.id, identity)?,
+        None => None,
+    };
+    let holders: u32 = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
+        Some(limited) => {
+            let all: u32 = sql.value(COUNT_HOLDERS, args![room.id, &room.project_id, &limited.name])?;
+            let is_own = own.as_ref().is_some_and(|own| own.role.as_ref() == Some(&limited.name));
+            all.saturating_sub(is_own.into())
+        }
         None => 0,
     };
-    let participant_count = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id])?;
+    let all: u32 = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id])?;
+    let participant_count = all.saturating_sub(own.is_some().into());
     Ok(TokenContext { room, role, holders, participant_count, role_change: None })
 }
 
@@ -120,7 +135,8 @@ impl Store {
             let room = by_name(sql, &project, &name)?.ok_or_else(Problem::room_not_found)?;
             let role = role.map(|role| room_role(sql, &room, &role)).transpose()?;
             let changed = last_role_change(sql, &project, room.id, &identity)?;
-            Ok(TokenContext { role_change: changed.map(|changed| changed.id), ..token_context(sql, room, role)? })
+            let context = token_context(sql, room, role, Some(&identity))?;
+            Ok(TokenContext { role_change: changed.map(|changed| changed.id), ..context })
         })
         .await
     }

@@ -185,6 +185,18 @@ macro_rules! texts {
     )* };
 }
 
+impl<'a> From<&'a Identity> for Value<'a> {
+    fn from(value: &'a Identity) -> Self {
+        Self::Text(value.as_str())
+    }
+}
+
+impl Column for Identity {
+    fn read(value: Value<'_>) -> Option<Self> {
+        Self::from_record(value.text()?)
+    }
+}
+
 macro_rules! uuids {
     ($($type:ident),* $(,)?) => { $(
         impl From<$type> for Value<'_> {
@@ -257,7 +269,6 @@ texts!(
     DestinationName,
     EgressId,
     FilePath,
-    Identity,
     IngressId,
     NodeId,
     ParticipantSid,

@@ -34,6 +34,9 @@ use wire::Payload;
 /// room first.
 const ROOM_GRACE_SECONDS: u32 = 30;
 
+/// How long before its `nbf` a token is accepted.
+const NOT_BEFORE_LEEWAY: Duration = Duration::from_secs(60);
+
 /// The contents of a token to be minted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRequest {
@@ -180,8 +183,9 @@ impl TokenSigner {
         self.sign(&payload, expires_at)
     }
 
-    /// Verifies a token: it is signed with this secret and HS256, issued under this key, valid at `now` without leeway, and
-    /// allows to join a room.
+    /// Verifies a token: it is signed with this secret and HS256, issued under this key, valid at `now`, and allows to join a room. It
+    /// is valid up to a minute before its `nbf`, because another server may have signed it, or the clock may have been set back; `exp`
+    /// has no such leeway.
     ///
     /// # Errors
     /// All variants of [`TokenError`] except [`TokenError::Unsignable`].
@@ -193,7 +197,7 @@ impl TokenSigner {
         if now >= from_seconds(payload.exp) {
             return Err(TokenError::Expired);
         }
-        if payload.nbf.is_some_and(|nbf| now < from_seconds(nbf)) {
+        if payload.nbf.is_some_and(|nbf| now.after(NOT_BEFORE_LEEWAY) < from_seconds(nbf)) {
             return Err(TokenError::NotYetValid);
         }
         Claims::try_from(payload)

@@ -5,7 +5,9 @@
 
 mod define;
 
-use define::{is_identity, is_namespaced, is_prefixed_hex, is_sid, is_word, sized, text_id, uuid_id, word};
+use define::{
+    has_identity_pattern, is_identity, is_namespaced, is_prefixed_hex, is_sid, is_word, sized, text_id, uuid_id, word,
+};
 
 pub use define::ParseIdError;
 
@@ -26,7 +28,8 @@ text_id!(
     NamespacedRoom, "^prj_[0-9a-f]{12}\\.[a-zA-Z0-9_-]{1,128}$", 18..=145, is_namespaced
 );
 text_id!(
-    /// The identity of a participant, unique in its room while the participant is connected.
+    /// The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+    /// as steps in a path.
     Identity, "^[a-zA-Z0-9_.@-]{1,128}$", 1..=128, is_identity
 );
 text_id!(
@@ -146,6 +149,11 @@ impl TemplateId {
 }
 
 impl Identity {
+    /// Returns an identity that a record has. Records of earlier versions may have `.` and `..`, which are none to be parsed.
+    pub fn from_record(text: &str) -> Option<Self> {
+        has_identity_pattern(text).then(|| Self(text.into()))
+    }
+
     /// Returns a random identity for a participant who exchanges a room code without naming one: `guest-` and eight
     /// characters.
     pub fn guest() -> Self {

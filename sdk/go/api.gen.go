@@ -753,7 +753,8 @@ type CreateCode struct {
 	// ExpiresAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	ExpiresAt *Timestamp `json:"expires_at,omitempty"`
 
-	// Identity The identity of a participant, unique in its room while the participant is connected.
+	// Identity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	Identity *Identity `json:"identity,omitempty"`
 
 	// MaxUses How often it can be exchanged; null or left out, there is no cap.
@@ -779,7 +780,8 @@ type CreateIngress struct {
 	// InputType The protocol by which an encoder publishes.
 	InputType InputType `json:"input_type"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 	ParticipantName     *Text    `json:"participant_name,omitempty"`
 }
@@ -840,7 +842,8 @@ type CreateTemplate struct {
 
 // CreateToken A token to mint.
 type CreateToken struct {
-	// Identity The identity of a participant, unique in its room while the participant is connected.
+	// Identity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	Identity Identity `json:"identity"`
 	Metadata *Text    `json:"metadata,omitempty"`
 	Name     *Text    `json:"name,omitempty"`
@@ -987,7 +990,8 @@ type EventType string
 
 // ExchangeCode The identity that a token is asked for in exchange for a room code.
 type ExchangeCode struct {
-	// Identity The identity of a participant, unique in its room while the participant is connected.
+	// Identity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	Identity *Identity `json:"identity,omitempty"`
 }
 
@@ -1019,7 +1023,8 @@ type GcpWord string
 // HTTPURL An absolute http or https url without user name and password.
 type HTTPURL = string
 
-// Identity The identity of a participant, unique in its room while the participant is connected.
+// Identity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+// as steps in a path.
 type Identity = string
 
 // Ingress An ingress endpoint.
@@ -1045,7 +1050,8 @@ type Ingress struct {
 	// NamespacedRoom The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom NamespacedRoom `json:"namespaced_room"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantName Absent when none was given.
@@ -1090,7 +1096,8 @@ type IngressCreated struct {
 	// NamespacedRoom The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom NamespacedRoom `json:"namespaced_room"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantName Absent when none was given.
@@ -1126,7 +1133,8 @@ type IngressEndedEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ProjectID The id of a project: `prj_` and twelve lower-case hex digits.
@@ -1162,7 +1170,8 @@ type IngressStartedEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ProjectID The id of a project: `prj_` and twelve lower-case hex digits.
@@ -1318,7 +1327,8 @@ type ParticipantConnectionAbortedEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -1340,7 +1350,8 @@ type ParticipantJoinedEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -1365,7 +1376,8 @@ type ParticipantLeftEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -1395,7 +1407,8 @@ type ParticipantPublishLimitClearedEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -1422,7 +1435,8 @@ type ParticipantPublishLimitExceededEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -1448,13 +1462,15 @@ type ParticipantPublishLimitExceededEvent struct {
 type ParticipantRoleChangedEvent struct {
 	ChangedByAPIKeyPrefix *string `json:"changed_by_api_key_prefix,omitempty"`
 
-	// ChangedByIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ChangedByIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ChangedByIdentity *Identity `json:"changed_by_identity,omitempty"`
 
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -1726,7 +1742,8 @@ type RoleChange struct {
 	// ChangedByAPIKeyPrefix Set when a project API key made the change; `operator` for one made in the console.
 	ChangedByAPIKeyPrefix *string `json:"changed_by_api_key_prefix,omitempty"`
 
-	// ChangedByIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ChangedByIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ChangedByIdentity *Identity `json:"changed_by_identity,omitempty"`
 
 	// CreatedAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
@@ -1735,7 +1752,8 @@ type RoleChange struct {
 	// ID The id of a change of a participant's role.
 	ID RoleChangeID `json:"id"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -2076,7 +2094,8 @@ type Session struct {
 	// NamespacedRoom The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom NamespacedRoom `json:"namespaced_room"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -2107,7 +2126,8 @@ type SessionDetail struct {
 	// NamespacedRoom The name of a room on the media plane: project id, dot, room name.
 	NamespacedRoom NamespacedRoom `json:"namespaced_room"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -2190,7 +2210,8 @@ type StartRecording struct {
 	// Filepath A relative path of 1 to 512 bytes that names a file; a name in it has 255 bytes at most.
 	Filepath *FilePath `json:"filepath,omitempty"`
 
-	// Identity The identity of a participant, unique in its room while the participant is connected.
+	// Identity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	Identity *Identity `json:"identity,omitempty"`
 
 	// Layout The arrangement of the participants in a composite video of the room.
@@ -2337,7 +2358,8 @@ type TrackPublishedEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.
@@ -2375,7 +2397,8 @@ type TrackUnpublishedEvent struct {
 	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
 	OccurredAt Timestamp `json:"occurred_at"`
 
-	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected.
+	// ParticipantIdentity The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+	// as steps in a path.
 	ParticipantIdentity Identity `json:"participant_identity"`
 
 	// ParticipantSid The id that the media plane gives to one join of a participant.

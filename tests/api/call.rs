@@ -77,6 +77,20 @@ fn the_page_and_every_file_it_names_are_served_and_nothing_comes_from_elsewhere(
 }
 
 #[test]
+fn texts_become_segments_of_paths_in_one_place_which_refuses_steps_in_a_path() {
+    let found = files(&start());
+    let own = found.iter().filter(|(name, _)| !name.starts_with("livekit"));
+    let encoding: Vec<_> = own.filter(|(_, text)| text.contains("encodeURIComponent(")).collect();
+    let [(name, text)] = encoding[..] else {
+        panic!("{:?}", encoding.iter().map(|(name, _)| name).collect::<Vec<_>>())
+    };
+    assert_eq!((name.as_str(), text.matches("encodeURIComponent(").count()), ("server.js", 1));
+    let segment = text.split("function segment(").nth(1).unwrap().split("\n}").next().unwrap();
+    let (refusal, encoded) = (segment.find("text === '.' || text === '..'"), segment.find("encodeURIComponent(text)"));
+    assert!(refusal.is_some() && refusal < encoded, "{segment}");
+}
+
+#[test]
 fn every_text_of_the_page_is_there_in_every_language() {
     let app = start();
     let page = app.get("/call").anonymous().send().text();

@@ -118,13 +118,22 @@ fn a_refreshed_token_keeps_the_kind_and_has_an_id_of_its_own() {
 }
 
 #[test]
-fn a_token_is_valid_from_its_first_second_until_its_last() {
+fn a_token_is_valid_from_a_minute_before_its_first_second_until_its_last() {
     let minted = signer().mint(&request(), NOW).unwrap();
     let at = |millis| signer().verify(minted.token.reveal(), Timestamp::from_millis(millis)).map(|_| ());
-    assert_eq!(at(1_699_999_999_999), Err(TokenError::NotYetValid));
-    assert_eq!(at(1_700_000_000_000), Ok(()));
+    assert_eq!(at(1_699_999_939_999), Err(TokenError::NotYetValid));
+    assert_eq!((at(1_699_999_940_000), at(1_700_000_000_000)), (Ok(()), Ok(())));
     assert_eq!(at(1_700_000_599_999), Ok(()));
     assert_eq!(at(1_700_000_600_000), Err(TokenError::Expired));
+}
+
+#[test]
+fn a_token_for_an_identity_that_paths_cannot_have_opens_no_room() {
+    for (identity, verified) in [(".", Err(TokenError::NoRoom)), ("..", Err(TokenError::NoRoom)), ("...", Ok(()))] {
+        let mut payload = minimal_payload();
+        payload["sub"] = json!(identity);
+        assert_eq!(signer().verify(&signed(&payload), NOW).map(|_| ()), verified, "{identity}");
+    }
 }
 
 #[test]

@@ -113,12 +113,15 @@ async fn a_refused_join_is_removed_from_livekit() {
 
 #[tokio::test]
 async fn only_the_join_of_an_invalid_identity_is_reported_and_it_is_removed_when_refused() {
-    for (answer, left) in
-        [(ReportError::InvalidIdentity, 0), (ReportError::RoomEnded, 0), (ReportError::UnknownRoom, 1)]
-    {
+    for (identity, answer, left) in [
+        ("alice#camera", ReportError::InvalidIdentity, 0),
+        ("..", ReportError::InvalidIdentity, 0),
+        ("alice#camera", ReportError::RoomEnded, 0),
+        ("alice#camera", ReportError::UnknownRoom, 1),
+    ] {
         let test = TestPlane::new();
-        test.double.join(ROOM, &Joining::participant("alice#camera"));
-        test.double.publish(ROOM, "alice#camera", TrackType::Audio, proto::TrackSource::Microphone);
+        test.double.join(ROOM, &Joining::participant(identity));
+        test.double.publish(ROOM, identity, TrackType::Audio, proto::TrackSource::Microphone);
         test.sink.fail_next(answer);
         use WebhookOutcome::{Accepted, Ignored};
         assert_eq!(deliver_all(&test).await, [Ignored, Accepted, Ignored], "the room, the join, the track");

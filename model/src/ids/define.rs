@@ -138,7 +138,16 @@ pub(super) fn is_word(text: &str, max: usize) -> bool {
 }
 
 pub(super) fn is_identity(text: &str) -> bool {
+    has_identity_pattern(text) && !is_dot_segment(text)
+}
+
+pub(super) fn has_identity_pattern(text: &str) -> bool {
     sized(text, 128) && text.bytes().all(|b| word(b) || b == b'.' || b == b'@')
+}
+
+/// Whether clients resolve the text as a step in a path, which then names something else.
+fn is_dot_segment(text: &str) -> bool {
+    matches!(text, "." | "..")
 }
 
 pub(super) fn is_prefixed_hex(text: &str, prefix: &str) -> bool {

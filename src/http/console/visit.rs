@@ -162,7 +162,30 @@ pub fn notice(status: StatusCode, notice: Markup) -> HttpResponse {
 /// The characters that a segment of a path does not have as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Encodes a text as a segment of a path.
+/// Encodes a text as a segment of a path. Browsers resolve `.` and `..` as steps in the path, encoded or not, so these are encoded twice:
+/// the server finds nothing of that name.
 pub fn encoded(segment: &str) -> Cow<'_, str> {
-    utf8_percent_encode(segment, ENCODED).into()
+    match segment {
+        "." => "%252E".into(),
+        ".." => "%252E%252E".into(),
+        segment => utf8_percent_encode(segment, ENCODED).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::*;
+
+    #[test]
+    fn no_page_sends_a_step_in_a_path() {
+        for segment in [".", "..", "a/b", "a b", "%2e%2e", "é", "a.b", "..."] {
+            let path = format!("/rooms/a/participants/{}/remove", encoded(segment));
+            let sent = Url::parse("http://h").unwrap().join(&path).unwrap();
+            assert_eq!(sent.path(), path, "{segment}");
+            assert_eq!(sent.path_segments().unwrap().count(), 5, "{segment}");
+        }
+        assert_eq!((encoded("a.b"), encoded("a/b")), ("a.b".into(), "a%2Fb".into()));
+    }
 }

@@ -14,7 +14,7 @@ fn pattern_refusal(pattern: &str) -> Option<(ErrorCode, &'static str)> {
         }
         Identity::PATTERN => Some((
             ErrorCode::InvalidIdentity,
-            "an identity has 1 to 128 characters out of a-z, A-Z, 0-9, _, ., @ and -",
+            "an identity has 1 to 128 characters out of a-z, A-Z, 0-9, _, ., @ and -, and is neither . nor ..",
         )),
         _ => None,
     }

@@ -283,9 +283,18 @@ async fn take_use(
     };
     let check = move |exchange: &CodeExchange| match malformed.filter(|_| exchange.identity.is_none()) {
         Some(malformed) => Err(malformed),
+        None if exchange.identity.as_ref().is_some_and(is_refused_now) => {
+            let message = "the code is locked to an identity that is not allowed any more; create another code";
+            Err(Problem::new(ErrorCode::InvalidIdentity, message).at("identity"))
+        }
         None => ensure_can_exchange(&plans, exchange, billing).map_err(|error| error.problem),
     };
     Ok(context.state.store.exchange_code(&project, code.hash(), requested, check).await?)
+}
+
+/// Returns whether an identity of a record would be refused in a request.
+fn is_refused_now(identity: &Identity) -> bool {
+    identity.as_str().parse::<Identity>().is_err()
 }
 
 /// Refuses a token to the holder of a usable code whose project, room or role does not allow it.

@@ -182,9 +182,10 @@ impl Model {
         room.events.push(("room.finished", None));
     }
 
-    fn token(&self, at: usize, role: &str) -> Option<Expected> {
+    /// The refusal of a token for a person, whose own place does not count.
+    fn token(&self, at: usize, person: usize, role: &str) -> Option<Expected> {
         let room = &self.rooms[at];
-        let speakers = room.people.values().filter(|held| **held == "speaker").count();
+        let speakers = room.people.iter().filter(|(other, held)| **other != person && **held == "speaker").count();
         match role {
             _ if !room.open => Some(ROOM_ENDED),
             "speaker" if speakers >= SPEAKERS => Some(ROLE_FULL),
@@ -193,7 +194,7 @@ impl Model {
     }
 
     fn join(&mut self, at: usize, person: usize, role: &'static str) -> Expected {
-        if let Some(refusal) = self.token(at, role) {
+        if let Some(refusal) = self.token(at, person, role) {
             return refusal;
         }
         let room = &self.rooms[at];
@@ -278,7 +279,7 @@ impl Model {
         let refusal = self.with_room(found.room, |model, at| {
             let room = &model.rooms[at];
             let is_taken = room.people.contains_key(&person) || room.changed.contains(&person);
-            model.token(at, found.role).unwrap_or(if is_taken { IDENTITY_TAKEN } else { CREATED })
+            model.token(at, person, found.role).unwrap_or(if is_taken { IDENTITY_TAKEN } else { CREATED })
         });
         if refusal == CREATED {
             self.codes[code].uses += 1;

@@ -460,7 +460,8 @@ export type GcpWord = 'gcp';
 export type HttpUrl = string;
 
 /**
- * The identity of a participant, unique in its room while the participant is connected.
+ * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+ * as steps in a path.
  */
 export type Identity = string;
 
@@ -2662,7 +2663,8 @@ export type RemoveParticipantData = {
          */
         name: string;
         /**
-         * The identity of a participant, unique in its room while the participant is connected.
+         * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+         * as steps in a path.
          */
         identity: string;
     };
@@ -2687,7 +2689,8 @@ export type GetParticipantData = {
          */
         name: string;
         /**
-         * The identity of a participant, unique in its room while the participant is connected.
+         * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+         * as steps in a path.
          */
         identity: string;
     };
@@ -2718,7 +2721,8 @@ export type MuteTrackData = {
          */
         name: string;
         /**
-         * The identity of a participant, unique in its room while the participant is connected.
+         * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+         * as steps in a path.
          */
         identity: string;
     };
@@ -2749,7 +2753,8 @@ export type ChangeRoleData = {
          */
         name: string;
         /**
-         * The identity of a participant, unique in its room while the participant is connected.
+         * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+         * as steps in a path.
          */
         identity: string;
     };
@@ -2833,7 +2838,8 @@ export type ListRoleChangesData = {
     };
     query?: {
         /**
-         * The identity of a participant, unique in its room while the participant is connected.
+         * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+         * as steps in a path.
          */
         identity?: string;
         /**
@@ -2894,7 +2900,8 @@ export type ListRoomSessionsData = {
     };
     query?: {
         /**
-         * The identity of a participant, unique in its room while the participant is connected.
+         * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+         * as steps in a path.
          */
         identity?: string;
         /**
@@ -2943,7 +2950,8 @@ export type ListSessionsData = {
          */
         room?: string;
         /**
-         * The identity of a participant, unique in its room while the participant is connected.
+         * The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which HTTP clients resolve
+         * as steps in a path.
          */
         identity?: string;
         /**

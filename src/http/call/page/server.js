@@ -21,9 +21,15 @@ async function request(method, path, { body, token } = {}) {
   return answer;
 }
 
+// A text as a segment of a path. Browsers resolve dots as steps in the path, encoded or not, and would request something else.
+function segment(text, code) {
+  if (text === '.' || text === '..') throw new ServerError(400, { code });
+  return encodeURIComponent(text);
+}
+
 // A room token, its url and its role, for a room code.
-export function exchange(code, identity) {
-  return request('POST', `/v1/codes/${encodeURIComponent(code)}/exchange`, { body: { identity } });
+export async function exchange(code, identity) {
+  return request('POST', `/v1/codes/${segment(code, 'code_not_found')}/exchange`, { body: { identity } });
 }
 
 // A room code of the development project, in `dev`.
@@ -34,7 +40,7 @@ export function openRoom(room, role) {
 // What a participant may do to others. The token is the newest one at each call.
 export class Moderator {
   constructor(room, newestToken) {
-    this.path = `/v1/rooms/${encodeURIComponent(room)}`;
+    this.path = `/v1/rooms/${segment(room, 'room_not_found')}`;
     this.newestToken = newestToken;
   }
 
@@ -48,18 +54,18 @@ export class Moderator {
   }
 
   participant(identity) {
-    return `${this.path}/participants/${encodeURIComponent(identity)}`;
+    return `${this.path}/participants/${segment(identity, 'participant_not_found')}`;
   }
 
-  mute(identity, sid, muted) {
+  async mute(identity, sid, muted) {
     return this.send('POST', `${this.participant(identity)}/mute`, { track_sid: sid, muted });
   }
 
-  remove(identity) {
+  async remove(identity) {
     return this.send('DELETE', this.participant(identity));
   }
 
-  changeRole(identity, role) {
+  async changeRole(identity, role) {
     return this.send('POST', `${this.participant(identity)}/role`, { role });
   }
 

@@ -20,7 +20,9 @@ class CreateCode:
     expires_at: datetime.datetime | Unset = UNSET
     """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
     identity: str | Unset = UNSET
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     max_uses: int | None | Unset = UNSET
     """ How often it can be exchanged; null or left out, there is no cap. """
     ttl_seconds: int | Unset = UNSET

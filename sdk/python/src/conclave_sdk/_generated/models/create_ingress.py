@@ -18,7 +18,9 @@ class CreateIngress:
     input_type: InputType
     """ The protocol by which an encoder publishes. """
     participant_identity: str
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     enable_transcoding: bool | None | Unset = UNSET
     """ Null or left out, it is the media plane's default for the input type. """
     participant_name: str | Unset = UNSET

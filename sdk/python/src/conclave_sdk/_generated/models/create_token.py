@@ -19,7 +19,9 @@ class CreateToken:
     """A token to mint."""
 
     identity: str
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     room: str
     """ The name of a room, which a project uses once. """
     metadata: str | Unset = UNSET

@@ -15,7 +15,9 @@ class ExchangeCode:
     """The identity that a token is asked for in exchange for a room code."""
 
     identity: str | Unset = UNSET
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
 
     def to_dict(self) -> dict[str, Any]:
         identity = self.identity

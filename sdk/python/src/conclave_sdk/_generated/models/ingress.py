@@ -29,7 +29,9 @@ class Ingress:
     namespaced_room: str
     """ The name of a room on the media plane: project id, dot, room name. """
     participant_identity: str
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     project_id: str
     """ The id of a project: `prj_` and twelve lower-case hex digits. """
     room: str

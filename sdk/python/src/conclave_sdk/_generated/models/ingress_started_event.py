@@ -33,7 +33,9 @@ class IngressStartedEvent:
     ingress_status: IngressStatus
     """ The status of an ingress endpoint. """
     participant_identity: str
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 
     def to_dict(self) -> dict[str, Any]:

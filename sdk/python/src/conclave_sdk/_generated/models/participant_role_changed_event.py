@@ -29,7 +29,9 @@ class ParticipantRoleChangedEvent:
     occurred_at: datetime.datetime
     """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
     participant_identity: str
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     participant_sid: str
     """ The id that the media plane gives to one join of a participant. """
     role: str | Unset = UNSET
@@ -37,7 +39,9 @@ class ParticipantRoleChangedEvent:
     previous_role: str | Unset = UNSET
     """ The name of a role, unique in its template. """
     changed_by_identity: str | Unset = UNSET
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     changed_by_api_key_prefix: str | Unset = UNSET
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)
 

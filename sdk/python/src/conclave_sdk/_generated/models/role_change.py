@@ -21,7 +21,9 @@ class RoleChange:
     id: str
     """ The id of a change of a participant's role. """
     participant_identity: str
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     participant_sid: str
     """ The id that the media plane gives to one join of a participant. """
     role: str
@@ -31,7 +33,9 @@ class RoleChange:
     changed_by_api_key_prefix: str | Unset = UNSET
     """ Set when a project API key made the change; `operator` for one made in the console. """
     changed_by_identity: str | Unset = UNSET
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     previous_role: str | Unset = UNSET
     """ The name of a role, unique in its template. """
     additional_properties: dict[str, Any] = _attrs_field(init=False, factory=dict)

@@ -25,7 +25,9 @@ class StartRecording:
     filepath: str | Unset = UNSET
     """ A relative path of 1 to 512 bytes that names a file; a name in it has 255 bytes at most. """
     identity: str | Unset = UNSET
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     layout: Layout | Unset = UNSET
     """ The arrangement of the participants in a composite video of the room. """
     track_id: str | Unset = UNSET

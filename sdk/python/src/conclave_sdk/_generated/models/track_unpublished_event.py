@@ -31,7 +31,9 @@ class TrackUnpublishedEvent:
     occurred_at: datetime.datetime
     """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
     participant_identity: str
-    """ The identity of a participant, unique in its room while the participant is connected. """
+    """ The identity of a participant, unique in its room while the participant is connected. Not `.` or `..`, which
+    HTTP clients resolve
+    as steps in a path. """
     participant_sid: str
     """ The id that the media plane gives to one join of a participant. """
     track_sid: str
