@@ -37,7 +37,12 @@ const PUT: &str = "INSERT INTO idempotency
      SET made_by = excluded.made_by, fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body,
          body_key_id = excluded.body_key_id, created_at = excluded.created_at";
 const SELECT: &str = "SELECT made_by, fingerprint, status, body, body_key_id FROM idempotency
-     WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5";
+     WHERE project_id = ?1 AND operation = ?2 AND key = ?3 AND caller = ?4 AND created_at > ?5 AND status < 500";
+/// What a reservation has in place of a response. It is never replayed: no 5xx is.
+const RESERVED: &str =
+    r#"{"error":{"code":"database_unavailable","message":"the outcome of this request was not stored"}}"#;
+/// The length of a reservation, in bytes. Most responses that replace one are shorter.
+const RESERVED_BYTES: usize = 1_024;
 
 impl Tx<'_> {
     /// Stores the response to this change, if the request asked for that.
@@ -52,7 +57,14 @@ impl Tx<'_> {
         }
     }
 
+    /// Stores a response for a request, in place of its reservation if there is one.
     fn put_response(&self, record: &IdempotencyRecord, response: &Response) -> Result<(), StoreError> {
+        self.put_row(record, response)?;
+        record.mark_stored();
+        Ok(())
+    }
+
+    fn put_row(&self, record: &IdempotencyRecord, response: &Response) -> Result<(), StoreError> {
         let slot = &record.slot;
         let sealed = record.secret.then(|| self.seal_always(&response.body, PURPOSE)).transpose()?;
         let row = args![
@@ -67,9 +79,7 @@ impl Tx<'_> {
             sealed.as_ref().map(|sealed| &sealed.key_id),
             self.now,
         ];
-        self.sql.put(PUT, row)?;
-        record.mark_stored();
-        Ok(())
+        self.sql.put(PUT, row)
     }
 }
 
@@ -142,6 +152,18 @@ impl Store {
             Ok(result)
         })
         .await
+    }
+
+    /// Reserves the place of a response before an operation does what cannot be undone, so that the response can then be stored, also
+    /// on a disk that has become full. A reservation is not found as a response.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn reserve_response(&self, record: IdempotencyRecord) -> Result<(), StoreError> {
+        let mut body = RESERVED.as_bytes().to_vec();
+        body.resize(RESERVED_BYTES, b' ');
+        let reserved = Response { code: 503, body };
+        self.write(Queue::of(&record.slot.project_id), move |tx| tx.put_row(&record, &reserved)).await
     }
 
     /// Stores a response that no change of the records stores.

@@ -114,6 +114,11 @@ impl OperationSpec {
         }
     }
 
+    /// Whether it acts on participants, recordings or broadcasts of the media plane, which nothing undoes. Those that a room token may call do.
+    pub const fn acts_on_media_plane(&self) -> bool {
+        matches!(self.access, Access::KeyOrRoomToken(_))
+    }
+
     /// Every code the operation is described with, by status: its own, and those of the checks that it declares.
     pub fn error_codes(&self) -> Vec<ErrorCode> {
         let mut codes = vec![ErrorCode::RateLimited, ErrorCode::InternalError];

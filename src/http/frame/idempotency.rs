@@ -4,6 +4,9 @@
 //! whose write carries a `ResponseRecorder` makes change and response durable in one transaction; the responses of the others
 //! are stored here. Stored are 2xx and those 4xx that depend on the request alone; 5xx never.
 //!
+//! An operation that acts on the media plane runs only once the database has taken a row for its response. The response of another
+//! that cannot be stored, such as a token, is not given away either: 503, since the same key would give another one.
+//!
 //! A key belongs to the whole project. A participant always gets the replay of its own request, and that of another caller only
 //! where it might have made the request itself. A refusal of a participant is stored for that participant alone.
 
@@ -11,7 +14,7 @@ use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderName, HeaderValue};
-use conclave_db::StoredResponse;
+use conclave_db::{StoreError, StoredResponse};
 use conclave_model::idempotency::{IdempotencyKey, IdempotencyRecord, IdempotencySlot, ParticipantCaller};
 use conclave_model::{ErrorCode, Problem};
 
@@ -73,21 +76,33 @@ pub async fn run_idempotent(operation: &'static Operation, mut context: RequestC
     }
     let record = IdempotencyRecord::new(slot, fingerprint, operation.spec.secret_response).made_by(participant);
     context.record = Some(record.clone());
+    let acts = operation.spec.acts_on_media_plane();
+    if acts {
+        state.store.reserve_response(record.clone()).await?;
+    }
     let result = operation.run(context).await;
     if let Some(response) = storable(&result).filter(|_| !record.is_stored()) {
         let refused = own.filter(|_| result.is_err()).map(|own| IdempotencyRecord::new(own, fingerprint, false));
-        store(&state, refused.unwrap_or(record), response).await;
+        if let Err(error) = state.store.store_response(refused.unwrap_or(record), response).await {
+            return without_stored_response(operation, result, error);
+        }
     }
     result.map(Answer::new)
 }
 
-/// Stores the response of an operation that has run. If that fails, the client gets the response all the same: an error would
-/// make it repeat what has been done.
-async fn store(state: &AppState, record: IdempotencyRecord, response: Response) {
-    let operation = record.slot.operation;
-    if let Err(error) = state.store.store_response(record, response).await {
-        log::error!(operation = operation; "a response was not stored, so its Idempotency-Key will run again: {error}");
+/// The answer to a request whose response cannot be stored. What has been done is answered all the same: an error would make the client
+/// do it again. So is a malformed request, which is refused alike each time. Otherwise nothing has happened, and the client tries again.
+fn without_stored_response(
+    operation: &Operation,
+    result: Result<Response, ApiError>,
+    error: StoreError,
+) -> Result<Answer, ApiError> {
+    let is_done = result.is_ok() && operation.spec.acts_on_media_plane();
+    if is_done {
+        log::error!(operation = operation.spec.id; "a response was not stored, so its Idempotency-Key will run again: {error}");
     }
+    let is_malformed = result.as_ref().is_err_and(|refusal| refusal.status() == 400);
+    if is_done || is_malformed { result.map(Answer::new) } else { Err(error.into()) }
 }
 
 /// The response stored in a slot for a body like this one.

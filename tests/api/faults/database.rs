@@ -10,7 +10,7 @@ use crate::support::{Receiver, Request, Response, TestApp, Watcher, eventually};
 use crate::tools::other_project;
 
 /// A row refers to one that does not exist when the transaction commits.
-const COMMIT_FAILS: Fault = Fault::Sql(
+pub const COMMIT_FAILS: Fault = Fault::Sql(
     "CREATE TEMP TABLE target (id INTEGER PRIMARY KEY);
      CREATE TEMP TABLE source (id INTEGER REFERENCES target (id) DEFERRABLE INITIALLY DEFERRED);
      INSERT INTO source VALUES (1)",
@@ -31,14 +31,14 @@ impl TestApp {
     }
 
     /// Lets what needs space fail from the next transaction on.
-    fn fill_disk(&self) {
+    pub fn fill_disk(&self) {
         match &**self.records() {
             Records::File(_) => arm(&self.database_scope(), "batch begun", FILE_IS_FULL),
             Records::Server(database) => database.fill_disk(),
         }
     }
 
-    fn free_disk(&self) {
+    pub fn free_disk(&self) {
         match &**self.records() {
             Records::File(_) => arm(&self.database_scope(), "batch begun", FILE_HAS_SPACE),
             Records::Server(database) => database.free_disk(),
@@ -54,7 +54,7 @@ impl TestApp {
 }
 
 #[track_caller]
-fn assert_unavailable(answer: &Response) {
+pub fn assert_unavailable(answer: &Response) {
     answer.expect_error(503, "database_unavailable", None);
     assert_eq!(answer.headers["retry-after"], "1");
 }

@@ -5,5 +5,6 @@ mod database;
 mod messages;
 mod outages;
 mod receivers;
+mod stored_responses;
 mod world;
 mod writer;
