@@ -1,6 +1,7 @@
 //! What all actors share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use conclave_db::Store;
@@ -39,6 +40,8 @@ pub struct ActorContext {
     pub room_ends: ProjectPermits,
     /// The reports that wait for the actors of their rooms.
     pub reports: ReportQueues,
+    /// Whether the server stops: a room that it empties starts its empty timer with the next server.
+    pub is_stopping: AtomicBool,
     /// The list of all actors, for the debug endpoint.
     pub registry: ActorRegistry,
     /// The metrics of the actors.

@@ -1,6 +1,7 @@
 //! The entry to the actors for HTTP handlers and the media plane. Callers outside this crate hold no mailbox.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use conclave_db::NewRoom;
@@ -68,6 +69,12 @@ impl Tree {
             reports.clear();
         });
         Ok(Self { system, projects, flooders: Arc::new(flooders), context })
+    }
+
+    /// Announces the stop. The leaves that the media plane reports from now on are the server's doing: the participants have the whole
+    /// empty timeout to come back once a server runs again.
+    pub fn announce_stop(&self) {
+        self.context.is_stopping.store(true, Ordering::Relaxed);
     }
 
     /// Stops every actor, children first, each after the message that it is handling.

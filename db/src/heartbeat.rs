@@ -24,6 +24,11 @@ const COUNT_ROOMS: &str =
     "UPDATE projects SET open_rooms = (SELECT count(*) FROM rooms WHERE project_id = projects.id AND status = 'open')
      WHERE open_rooms <> (SELECT count(*) FROM rooms WHERE project_id = projects.id AND status = 'open')";
 
+/// Starts the empty timers of the rooms that the stop of a server has emptied: they have neither a deadline nor an open session.
+const START_TIMERS: &str = "UPDATE rooms SET empty_deadline = ?1 + empty_timeout_seconds * 1000
+     WHERE status = 'open' AND empty_deadline IS NULL
+         AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.room_id = rooms.id AND left_at IS NULL)";
+
 fn last_heartbeat(sql: Sql<'_>) -> Result<Option<Timestamp>, StoreError> {
     sql.one(SELECT, args![], |row| row.get("at"))
 }
@@ -35,7 +40,7 @@ pub(crate) fn renew_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
 
 impl Store {
     /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed. The
-    /// open rooms of all projects are counted anew.
+    /// open rooms of all projects are counted anew, and the empty timers start of those that the last stop has emptied.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
@@ -45,6 +50,7 @@ impl Store {
             .write(Queue::SERVER, |tx| {
                 let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
                 tx.sql.put(WRITE, args![tx.now])?;
+                tx.sql.put(START_TIMERS, args![tx.now])?;
                 let corrected = tx.sql.change(COUNT_ROOMS, args![])?;
                 if corrected > 0 {
                     log::warn!(projects = corrected; "the number of open rooms was wrong and has been corrected");

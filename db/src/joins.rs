@@ -168,8 +168,8 @@ struct Leave {
     /// When the participants left.
     at: Timestamp,
     departure: Departure,
-    /// The instant at which the empty timer starts, if no participant is left.
-    empty_since: Timestamp,
+    /// The instant at which the empty timer starts, if no participant is left; `None` if the next server starts it.
+    empty_since: Option<Timestamp>,
 }
 
 /// Closes the open sessions of the participants that `has_left` selects.
@@ -184,8 +184,8 @@ fn record_leaves(
     let before = connected_participants(tx.sql, project, id)?;
     let (left, connected): (Vec<_>, Vec<_>) = before.into_iter().partition(has_left);
     close_sessions(tx, &room, &left, at, departure)?;
-    if !left.is_empty() {
-        start_timer_if_empty(tx, &mut room, &connected, empty_since)?;
+    if let Some(since) = empty_since.filter(|_| !left.is_empty()) {
+        start_timer_if_empty(tx, &mut room, &connected, since)?;
     }
     Ok(RoomSnapshot { room, participants: connected })
 }
@@ -233,7 +233,24 @@ impl Store {
         at: Timestamp,
         departure: Departure,
     ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave { at, departure, empty_since: at };
+        let leave = Leave { at, departure, empty_since: Some(at) };
+        self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| p.sid == sid, leave)).await
+    }
+
+    /// Records a leave that the stop of the server causes. A room that it empties starts its timer when a server runs again
+    /// ([`Store::begin_run`]), so that the participants can come back.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be written.
+    pub async fn record_leave_at_stop(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        at: Timestamp,
+        departure: Departure,
+    ) -> Result<RoomSnapshot, StoreError> {
+        let leave = Leave { at, departure, empty_since: None };
         self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| p.sid == sid, leave)).await
     }
 
@@ -248,7 +265,7 @@ impl Store {
         lost: Vec<ParticipantSid>,
         at: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave { at, departure: Departure::Lost, empty_since: at };
+        let leave = Leave { at, departure: Departure::Lost, empty_since: Some(at) };
         self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave))
             .await
     }
@@ -266,7 +283,7 @@ impl Store {
         last_heartbeat: Timestamp,
     ) -> Result<RoomSnapshot, StoreError> {
         self.write(Queue::of(&project), move |tx| {
-            let leave = Leave { at: last_heartbeat, departure: Departure::Lost, empty_since: tx.now };
+            let leave = Leave { at: last_heartbeat, departure: Departure::Lost, empty_since: Some(tx.now) };
             record_leaves(tx, &project, room, |p| lost.contains(&p.sid), leave)
         })
         .await

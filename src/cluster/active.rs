@@ -41,7 +41,7 @@ async fn handle<B: MessageBody>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
-    let not_taken = match gate.admit(request.request()) {
+    let not_taken = match gate.admit(request.request()).await {
         Ok(_running) => return next.call(request).await.map(ServiceResponse::map_into_left_body),
         Err(not_taken) => not_taken,
     };

@@ -3,14 +3,13 @@
 //! Both are believed of nodes only, which are trusted proxies. A client that forges the first through another trusted proxy is
 //! refused, and nothing else.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use actix_web::http::ConnectionType;
 use actix_web::http::header::HeaderValue;
 use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::{ErrorCode, Problem};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 use super::client_address::TrustedProxies;
@@ -79,6 +78,16 @@ pub enum NotTaken {
     PassedOn,
 }
 
+/// How far the stop of a node has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GateState {
+    Open,
+    /// Nothing is taken. Requests of clients wait until it is known whether there is another node.
+    Closing,
+    /// Nothing is taken, and requests of clients are treated so.
+    Closed(NotTaken),
+}
+
 /// What the active node of a cluster takes: nothing that was sent to a node which it is not any more, and nothing while it stops.
 #[derive(Debug)]
 pub struct PassedOnGate {
@@ -86,21 +95,36 @@ pub struct PassedOnGate {
     epoch: i64,
     /// A permit for each request that is being handled. The stop takes all of them.
     running: Semaphore,
-    /// What becomes of the requests of clients once it is closed.
-    closed: OnceLock<NotTaken>,
+    state: watch::Sender<GateState>,
 }
 
 impl PassedOnGate {
     /// The gate of the node of an epoch. The nodes are trusted proxies.
     #[must_use]
     pub fn new(nodes: TrustedProxies, epoch: i64) -> Self {
-        Self { nodes, epoch, running: Semaphore::new(MOST_RUNNING as usize), closed: OnceLock::new() }
+        Self {
+            nodes,
+            epoch,
+            running: Semaphore::new(MOST_RUNNING as usize),
+            state: watch::Sender::new(GateState::Open),
+        }
+    }
+
+    /// Takes no request from now on: what other nodes pass on waits there, and what comes from clients waits for [`Self::close`].
+    pub fn begin_to_close(&self) {
+        self.state.send_if_modified(|state| {
+            let was_open = *state == GateState::Open;
+            if was_open {
+                *state = GateState::Closing;
+            }
+            was_open
+        });
     }
 
     /// Takes no request from now on: what other nodes pass on waits there, and what comes from clients is treated as `of_clients`
     /// says. Returns once the requests that are being handled have ended, or after the limit.
     pub async fn close(&self, of_clients: NotTaken, limit: Duration) {
-        let _ = self.closed.set(of_clients);
+        self.state.send_replace(GateState::Closed(of_clients));
         if let Ok(Ok(all)) = timeout(limit, self.running.acquire_many(MOST_RUNNING)).await {
             all.forget();
         }
@@ -110,21 +134,32 @@ impl PassedOnGate {
     /// Whether it takes no request any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.closed.get().is_some()
+        *self.state.borrow() != GateState::Open
     }
 
     /// Admits a request, until the result is dropped.
     ///
     /// # Errors
     /// What becomes of it instead.
-    pub fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotTaken> {
+    pub async fn admit(&self, request: &HttpRequest) -> Result<SemaphorePermit<'_>, NotTaken> {
         let stopping = NotTaken::Refused(NotActive::Stopping);
         let sent_to = sent_to(request, &self.nodes);
         if sent_to.is_some_and(|epoch| epoch > self.epoch) {
             return Err(stopping);
         }
-        let of_clients = self.closed.get().copied().filter(|_| sent_to.is_none());
-        self.running.try_acquire().map_err(|_| of_clients.unwrap_or(stopping))
+        if !self.is_closed()
+            && let Ok(permit) = self.running.try_acquire()
+        {
+            return Ok(permit);
+        }
+        if sent_to.is_some() {
+            return Err(stopping);
+        }
+        let mut state = self.state.subscribe();
+        match state.wait_for(|state| matches!(state, GateState::Closed(_))).await.as_deref() {
+            Ok(GateState::Closed(of_clients)) => Err(*of_clients),
+            _ => Err(stopping),
+        }
     }
 }
 
@@ -145,22 +180,32 @@ mod tests {
     async fn the_active_node_takes_what_was_sent_to_it_until_it_stops() {
         let nodes = TrustedProxies(vec!["10.0.0.0/8".parse().unwrap()]);
         let gate = PassedOnGate::new(nodes, 4);
-        let refused = |peer: &str, epoch: &str| gate.admit(&request(peer, epoch)).err();
+        let refused = |peer: &str, epoch: &str| {
+            let request = request(peer, epoch);
+            gate.admit(&request).now_or_never().expect("it is decided").err()
+        };
         assert_eq!(refused("10.0.0.2:1", "4"), None);
         assert_eq!(refused("10.0.0.2:1", "3"), None, "it has taken over from itself");
         assert_eq!(refused("10.0.0.2:1", "5"), Some(STOPPING), "another has taken over");
         assert_eq!(refused("203.0.113.1:1", "5"), None, "a client is not believed");
         let of_client = TestRequest::default().to_http_request();
-        let running = gate.admit(&of_client).unwrap();
+        let running = gate.admit(&of_client).await.unwrap();
         assert!(!gate.is_closed());
+        gate.begin_to_close();
+        assert!(gate.is_closed());
+        assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING), "it waits at the node that has passed it on");
+        let waiting = TestRequest::default().to_http_request();
+        let mut undecided = Box::pin(gate.admit(&waiting));
+        assert!((&mut undecided).now_or_never().is_none(), "it is not known yet where it can go");
         let mut closing = Box::pin(gate.close(NotTaken::PassedOn, Duration::from_secs(3_600)));
         assert!((&mut closing).now_or_never().is_none(), "a request is being handled");
         assert!(gate.is_closed());
         assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING), "it waits at the node that has passed it on");
         assert_eq!(refused("203.0.113.1:1", "4"), Some(NotTaken::PassedOn), "it waits here");
+        assert_eq!(undecided.await.err(), Some(NotTaken::PassedOn));
         drop(running);
         closing.await;
-        assert_eq!(gate.admit(&of_client).err(), Some(NotTaken::PassedOn));
+        assert_eq!(gate.admit(&of_client).await.err(), Some(NotTaken::PassedOn));
         assert_eq!(refused("10.0.0.2:1", "4"), Some(STOPPING));
     }
 
@@ -168,9 +213,9 @@ mod tests {
     async fn a_stop_waits_no_longer_than_its_limit() {
         let gate = PassedOnGate::new(TrustedProxies::default(), 1);
         let of_client = TestRequest::default().to_http_request();
-        let _running = gate.admit(&of_client).unwrap();
+        let _running = gate.admit(&of_client).await.unwrap();
         gate.close(STOPPING, Duration::from_millis(1)).await;
-        assert_eq!(gate.admit(&of_client).err(), Some(STOPPING));
+        assert_eq!(gate.admit(&of_client).await.err(), Some(STOPPING));
     }
 
     #[test]

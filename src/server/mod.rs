@@ -1,8 +1,9 @@
 //! Start and stop of a server. The commands and the tests both use [`Server::start`].
 //!
 //! The parts start in the order lease, store, media plane, actors, listeners. They stop in the order egresses, whose files become
-//! final while their participants are connected, listeners, so that no new request arrives, actors, which finish their work, and
-//! store, lease. In a cluster, requests wait from the first moment on for the next active node, and the listeners stop last.
+//! final while their participants are connected, listeners, so that no new request arrives, sessions of the embedded media plane,
+//! whose ends are recorded, actors, which finish their work, and store, lease. In a cluster, requests wait for the next active node
+//! before the sessions end, so that clients which connect anew find that one, and the listeners stop last.
 
 mod accepting;
 mod address_file;
@@ -29,6 +30,7 @@ mod turn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::Tree;
@@ -56,6 +58,9 @@ pub(crate) use plane::livekit_settings;
 pub use run::run;
 pub use starting::StartingServer;
 use successor::Successor;
+
+/// How long a stop waits until the ends of all sessions are recorded.
+const SESSIONS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Options of a server's start.
 #[derive(Clone)]
@@ -89,8 +94,8 @@ pub struct Server {
     /// Address of the call page, if there is one.
     pub call_page: Option<String>,
     listeners: Vec<ServerHandle>,
-    /// The embedded media plane, if WebRTC clients can connect.
-    signalling: Option<EmbeddedPlane>,
+    /// The embedded media plane, if that is the one.
+    embedded: Option<EmbeddedPlane>,
     /// The listener of RTMP encoders, if they can connect.
     rtmp: Option<RtmpListener>,
     /// Takes the media plane's reports, for as long as the server runs.
@@ -182,7 +187,7 @@ impl Server {
     pub async fn stop_failed(self) {
         match &self.lease {
             Some(lease) => {
-                self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
+                self.embedded.iter().for_each(EmbeddedPlane::shut_down_sessions);
                 lease.release().await;
             }
             None => self.stop().await,
@@ -208,23 +213,28 @@ impl Server {
         drop(self.end(Drain::Yes).await);
     }
 
-    /// Ends running egresses, stops accepting requests, waits up to 10 s for those in flight, stops the actors, closes the database and
-    /// releases its lease.
+    /// Ends running egresses, takes no more requests, ends the sessions of the embedded media plane, waits up to 10 s for requests in
+    /// flight, stops the actors, closes the database and releases its lease.
     async fn end(self, drain: Drain) -> DirectoryLock {
         let began = Instant::now();
-        if let Some(plane) = &self.signalling {
+        if let Some(plane) = &self.embedded {
             plane.end_egresses().await;
         }
         drop(self.rtmp);
-        // Their websockets would keep the listeners from stopping.
-        self.signalling.iter().for_each(EmbeddedPlane::shut_down_sessions);
-        match self.successor.as_ref().zip(self.lease.as_ref()) {
-            Some((successor, lease)) => successor.hold_requests(lease, listeners::SHUTDOWN_TIMEOUT).await,
-            None => stop_listeners(&self.listeners).await,
-        }
+        self.tree.announce_stop();
+        let are_ended = match self.successor.as_ref().zip(self.lease.as_ref()) {
+            Some((successor, lease)) => {
+                successor.hold_requests(lease, listeners::SHUTDOWN_TIMEOUT).await;
+                end_sessions(self.embedded.as_ref()).await
+            }
+            // Open websockets would keep the listeners from stopping.
+            None => tokio::join!(end_sessions(self.embedded.as_ref()), stop_listeners(&self.listeners)).0,
+        };
         self.tree.stop().await;
         let store = self.store;
-        if let Err(error) = store.end_run().await {
+        if !are_ended {
+            log::warn!("not all sessions could be ended: the next start takes this stop for a crash");
+        } else if let Err(error) = store.end_run().await {
             log::warn!("the next start will take this stop for a crash: {error}");
         }
         // Closing blocks until the writer thread has ended.
@@ -251,6 +261,14 @@ enum Drain {
     Yes,
     /// They are kept.
     No,
+}
+
+/// Ends the sessions of the embedded media plane. Returns whether they are recorded; on LiveKit they go on.
+async fn end_sessions(embedded: Option<&EmbeddedPlane>) -> bool {
+    match embedded {
+        Some(plane) => plane.end_sessions(SESSIONS_TIMEOUT).await,
+        None => true,
+    }
 }
 
 async fn stop_listeners(listeners: &[ServerHandle]) {

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -77,6 +78,7 @@ pub(super) fn actor_context(
         },
         room_ends: ProjectPermits::new(ROOMS_ENDING),
         reports: ReportQueues::default(),
+        is_stopping: AtomicBool::default(),
         registry: ActorRegistry::default(),
         metrics: metrics.actors.clone(),
     })

@@ -268,7 +268,7 @@ impl StartingServer {
             dev,
             call_page,
             listeners,
-            signalling,
+            embedded: plane.embedded(),
             rtmp,
             tree,
             store,

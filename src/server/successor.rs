@@ -37,11 +37,13 @@ impl Successor {
     /// Lets requests wait from now on, and returns once those that are being handled have ended, or after the limit. Requests of clients
     /// are refused if no other node can take over.
     pub(super) async fn hold_requests(&self, lease: &Lease, limit: Duration) {
+        // Before anything that takes time: a client that is sent away must not come back to this node.
+        self.passing.nodes.stop_serving_this();
+        self.gate.begin_to_close();
         if !has_other(lease) {
             lease.read_cluster(ClusterState::has_successor, SEARCH).await;
         }
         let of_clients = if has_other(lease) { NotTaken::PassedOn } else { NotTaken::Refused(NotActive::Stopping) };
-        self.passing.nodes.stop_serving_this();
         self.gate.close(of_clients, limit).await;
     }
 

@@ -269,3 +269,54 @@ fn what_was_sent_to_a_server_that_stands_still_is_sent_to_the_next_one_if_it_may
     assert_eq!(stopped.wait_for_exit(), Some(1), "{}", first.log());
     assert_eq!(rooms(&next.request(&stopped.key, "GET", "/v1/rooms").send()), ["with-key"]);
 }
+
+/// Opens a websocket of a client. Returns the status of the response, and the websocket if there is one.
+fn connect_client(api: &str, token: &str) -> (u16, Option<tungstenite::WebSocket<TcpStream>>) {
+    let address: SocketAddr = api.trim_start_matches("http://").parse().unwrap();
+    let url = format!("ws://{address}/rtc?access_token={token}&protocol=16&sdk=js");
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    match tungstenite::client(url, stream) {
+        Ok((websocket, response)) => (response.status().as_u16(), Some(websocket)),
+        Err(tungstenite::HandshakeError::Failure(tungstenite::Error::Http(response))) => {
+            (response.status().as_u16(), None)
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_stop_of_all_servers_ends_the_sessions_before_the_lease_is_given_up() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, mut active) = active(&database, |deployment| deployment);
+    let standby = Standby::start(&first, &database.url());
+    until_reported(&database, 2);
+    active.room("a", 600);
+    for identity in ["alice", "bob", "carol"] {
+        active.join(&active.token("a", identity, "host"));
+    }
+    // It is still in the table of those that run when the active one stops.
+    drop(standby);
+    assert_eq!(active.terminate(), Some(0), "{}", first.log());
+    assert_eq!(database.run("SELECT count(*) FROM sessions WHERE left_at IS NULL").trim(), "0");
+    assert_eq!(database.run("SELECT count(*) FROM heartbeat").trim(), "0", "no crash");
+}
+
+#[test]
+fn a_client_that_a_stop_sends_away_does_not_come_back_to_the_server_that_stops() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, mut active) = active(&database, |deployment| deployment);
+    active.room("a", 600);
+    let [token, again] = ["eve", "eve"].map(|identity| active.token("a", identity, "host"));
+    let (status, websocket) = connect_client(&active.api, &token);
+    assert_eq!(status, 101);
+    let mut websocket = websocket.unwrap();
+    kill_process(active.pid(), Signal::TERM).unwrap();
+    while websocket.read().is_ok() {}
+    // No other node runs, which takes the server a moment to find out.
+    let (status, _) = connect_client(&active.api, &again);
+    assert_eq!(status, 503);
+    assert_eq!(active.wait_for_exit(), Some(0), "{}", first.log());
+}

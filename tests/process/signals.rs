@@ -52,6 +52,7 @@ fn participants_connected_at_a_stop_are_reported_as_aborted_after_the_next_start
     running.join(&running.token("standup", "alice", "host"));
     let code = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
+    assert_eq!(deployment.records().value("SELECT count(*) FROM sessions WHERE left_at IS NULL").trim(), "0");
     let running = deployment.start();
     let seen = receiver.types(3);
     assert_eq!(seen, ["room.started", "participant.joined", "participant.connection_aborted"]);

@@ -1,6 +1,7 @@
 //! Joins, leaves and tracks as the media plane reports them, and the end of the room.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use conclave_db::{RoomSnapshot, StoreError};
 use conclave_media::{MediaEvent, Report, ReportError};
@@ -43,7 +44,11 @@ impl RoomActor {
             MediaEvent::InvalidIdentity => return Err(ReportError::InvalidIdentity),
             MediaEvent::ParticipantLeft { participant, departure } => {
                 state.forget_join(&participant.sid);
-                let left = store.record_leave(project, id, participant.sid, at, departure).await;
+                let left = if self.context.is_stopping.load(Ordering::Relaxed) {
+                    store.record_leave_at_stop(project, id, participant.sid, at, departure).await
+                } else {
+                    store.record_leave(project, id, participant.sid, at, departure).await
+                };
                 left.map(|left| self.apply_leave(me, state, left))
             }
             MediaEvent::JoinAborted { participant } => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use conclave_actors::debug::ActorView;
@@ -96,6 +96,7 @@ impl Fixture {
             settings: Settings::default(),
             room_ends: room_ends.clone(),
             reports: ReportQueues::default(),
+            is_stopping: AtomicBool::default(),
             registry: ActorRegistry::default(),
             metrics: ActorMetrics::new(&prometheus::Registry::new()).unwrap(),
         };

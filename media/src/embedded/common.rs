@@ -5,6 +5,7 @@
 //! itself, and no room waits for another.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use conclave_model::egress::EgressState;
 use conclave_model::ingress::StreamKeyHash;
@@ -12,6 +13,7 @@ use conclave_model::{EgressId, IngressId, NamespacedRoom, ParticipantSid};
 use parking_lot::Mutex;
 
 use super::egress::{Egress, EndedEgresses};
+use super::error::MachineError;
 use super::local_participant::{LocalParticipant, ShownParticipant};
 use super::recently_left::RecentlyLeft;
 
@@ -37,13 +39,26 @@ pub(super) struct Common {
     ended: Mutex<EndedEgresses>,
     /// The participants that left last, for the sandbox; `None` without it. Then nothing is put into inboxes either.
     left: Option<Mutex<RecentlyLeft>>,
+    /// Whether the server stops. Set before the rooms are emptied, and read under a room's lock.
+    is_stopping: AtomicBool,
 }
 
 impl Common {
     /// Creates it without rooms. What the sandbox shows is kept only with it.
     pub fn new(max_tracks: usize, has_sandbox: bool) -> Self {
         let left = has_sandbox.then(Mutex::default);
-        Self { max_tracks, rooms: Mutex::default(), ended: Mutex::default(), left }
+        let is_stopping = AtomicBool::default();
+        Self { max_tracks, rooms: Mutex::default(), ended: Mutex::default(), left, is_stopping }
+    }
+
+    /// Lets no participant join from now on.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Checks that the server does not stop.
+    pub fn check_running(&self) -> Result<(), MachineError> {
+        if self.is_stopping.load(Ordering::SeqCst) { Err(MachineError::Stopping) } else { Ok(()) }
     }
 
     /// Returns whether the sandbox shows inboxes, and participants that have left.

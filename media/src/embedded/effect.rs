@@ -105,6 +105,8 @@ pub(super) enum DisconnectCause {
     JoinRefused,
     /// Its media was not connected in time.
     JoinTimeout,
+    /// The server stops.
+    ServerStopped,
     /// It left, or its connection was lost.
     Left,
 }

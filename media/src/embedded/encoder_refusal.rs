@@ -39,6 +39,7 @@ impl From<MachineError> for EncoderRefusal {
         match error {
             MachineError::RoomFull => Self::RoomFull,
             MachineError::EncoderConnected => Self::AlreadyConnected,
+            MachineError::Stopping => Self::Unavailable,
             // The endpoint was deleted while the control plane was asked.
             MachineError::NoSuchIngress
             | MachineError::NoSuchParticipant

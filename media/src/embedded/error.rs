@@ -15,6 +15,9 @@ pub enum MachineError {
     /// The participant has as many tracks as one may have.
     #[error("the participant has as many tracks as one may have")]
     TooManyTracks,
+    /// The server stops, and admits no participants.
+    #[error("the server is stopping")]
+    Stopping,
     /// The room has its maximum of participants.
     #[error("the room is full")]
     RoomFull,

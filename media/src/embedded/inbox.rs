@@ -79,6 +79,7 @@ impl Notice {
             DisconnectCause::Replaced
             | DisconnectCause::JoinRefused
             | DisconnectCause::JoinTimeout
+            | DisconnectCause::ServerStopped
             | DisconnectCause::Left => None,
         }
     }

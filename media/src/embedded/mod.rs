@@ -50,6 +50,7 @@ mod room;
 mod rtc_metrics;
 mod rtmp;
 mod sandbox;
+mod session_end;
 mod signal;
 mod stream_key_rates;
 mod turn;

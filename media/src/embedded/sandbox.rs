@@ -74,6 +74,7 @@ impl From<MachineError> for SandboxError {
             MachineError::TooManyTracks => Self::Forbidden(error.to_string()),
             MachineError::RoomFull => Self::RoomFull,
             MachineError::IdentityTaken => Self::IdentityTaken,
+            MachineError::Stopping => Self::Unavailable,
             // Connecting a second encoder has no effect here, so it is not refused.
             MachineError::NoSuchIngress | MachineError::EncoderConnected => Self::NoSuchIngress,
         }

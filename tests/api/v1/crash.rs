@@ -88,3 +88,31 @@ fn a_server_that_stopped_well_left_no_heartbeat() {
     let sessions = app.get("/v1/sessions").send().expect(200);
     assert_eq!(sessions["sessions"][0]["left_at"], json!(app.now()));
 }
+
+#[test]
+fn sessions_end_when_the_server_stops_and_the_empty_timer_starts_when_it_runs_again() {
+    let (app, _receiver) = TestApp::start_with_receiver();
+    app.post("/v1/rooms").json(json!({"name": "standup", "empty_timeout_seconds": 60})).send().expect(201);
+    let alice = app.join("standup", "alice", "host");
+    app.publish(&alice, "audio", "microphone");
+    app.join("standup", "bob", "guest");
+    app.next_heartbeat();
+    app.advance(Duration::from_secs(30));
+    let stopped = app.now();
+    let app = app.restart_after(Duration::from_secs(3_600));
+    let sessions = app.get("/v1/sessions").send().expect(200)["sessions"].clone();
+    let left: Vec<_> = sessions.as_array().unwrap().iter().map(|session| session["left_at"].clone()).collect();
+    assert_eq!(left, [json!(stopped), json!(stopped)]);
+    app.wait_for_event("participant.connection_aborted", 2);
+    for event in app.logged(&["participant.connection_aborted", "track.unpublished"]) {
+        assert_eq!(event["occurred_at"], json!(stopped), "{event}");
+    }
+    let usage = app.get("/v1/usage").send().expect(200);
+    assert_eq!(usage["total_participant_minutes"], 3.0, "{usage}");
+    assert_eq!(app.get("/v1/rooms/standup").send().expect(200)["status"], "open");
+    // Participants who still have a token have the whole timeout to come back.
+    app.advance(Duration::from_secs(59));
+    app.join("standup", "alice", "host");
+    app.advance(Duration::from_secs(3_600));
+    assert_eq!(app.get("/v1/rooms/standup").send().expect(200)["status"], "open");
+}

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use livekit_protocol as proto;
 use proto::signal_request::Message as Request;
+use proto::signal_response::Message as Response;
 use rustix::net::sockopt::{set_socket_linger, set_tcp_cork};
 
 use super::Call;
 use super::client::Client;
-use crate::support::{Receiver, TestApp};
+use crate::support::{Receiver, TestApp, eventually};
 
 /// How a client ends its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,29 @@ fn a_client_that_leaves_as_soon_as_it_is_connected_has_left() {
         call.app.wait_for_event("participant.left", count);
     }
     assert!(call.app.deliveries("event_type=participant.connection_aborted").is_empty());
+}
+
+#[test]
+fn a_stop_ends_the_sessions_of_clients_and_asks_them_to_connect_anew() {
+    let mut call = Call::start();
+    call.join("alice", "host");
+    call.join("bob", "guest");
+    call.speak(0);
+    let Call { app, mut clients, .. } = call;
+    let stopped = app.now();
+    let app = app.restart_after(Duration::from_secs(3_600));
+    let sessions = app.get("/v1/sessions").send().expect(200)["sessions"].clone();
+    let left: Vec<_> = sessions.as_array().unwrap().iter().map(|session| session["left_at"].clone()).collect();
+    assert_eq!(left, [stopped.clone(), stopped]);
+    for client in &mut clients {
+        eventually(|| {
+            client.drive();
+            client.is_closed
+        });
+        let Some(Response::Leave(leave)) = client.responses.last() else { panic!("{:?}", client.responses) };
+        assert_eq!(leave.reason(), proto::DisconnectReason::ServerShutdown);
+        assert_eq!(leave.action(), proto::leave_request::Action::Reconnect);
+    }
 }
 
 impl Call {

@@ -28,6 +28,7 @@ impl Machine {
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
         self.check_identity(&claims.identity, claims.exchange())?;
+        self.common.check_running()?;
         self.members.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.request(sid.clone(), claims.identity.clone());
@@ -44,6 +45,7 @@ impl Machine {
     /// Asks the control plane whether a client could join now, without joining.
     pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
         self.check_identity(&claims.identity, claims.exchange())?;
+        self.common.check_running()?;
         if self.members.is_full_for(&claims.identity) {
             return Err(MachineError::RoomFull);
         }
@@ -57,6 +59,7 @@ impl Machine {
     /// media in time. Fails if it has been disconnected in the meantime, or if another one has got the identity that a room code gave it;
     /// nothing is left of the join then.
     pub fn admit(&mut self, sid: &ParticipantSid, now: Timestamp) -> Result<(), MachineError> {
+        self.common.check_running()?;
         let joining = self.participants.get(sid).ok_or(MachineError::NoSuchParticipant)?;
         let identity = joining.identity().clone();
         if let Err(taken) = self.check_identity(&identity, joining.participant().exchange()) {

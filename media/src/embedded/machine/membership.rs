@@ -17,6 +17,7 @@ impl Machine {
     /// [`Machine::complete_join`]. A member with the same identity is disconnected first.
     pub fn begin_join(&mut self, claims: Claims, now: Timestamp) -> Result<ParticipantSid, MachineError> {
         self.check_identity(&claims.identity, claims.exchange())?;
+        self.common.check_running()?;
         let replaced = self.members.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.insert(claims.identity.clone(), sid.clone());
@@ -81,6 +82,18 @@ impl Machine {
         self.end_egresses(now);
         for sid in std::mem::take(&mut self.members).into_sids() {
             self.remove(&sid, Departure::Left, DisconnectCause::RoomEnded, now);
+        }
+    }
+
+    /// The server stops: every participant is disconnected, and its client asked to connect anew. Requested joins are dropped.
+    pub fn stop(&mut self, now: Timestamp) {
+        for sid in std::mem::take(&mut self.members).into_sids() {
+            let is_requested = |p: &LocalParticipant| !p.is_present() && !p.is_reported;
+            if self.participants.get(&sid).is_some_and(is_requested) {
+                self.cancel_request(&sid);
+            } else {
+                self.remove(&sid, Departure::Lost, DisconnectCause::ServerStopped, now);
+            }
         }
     }
 

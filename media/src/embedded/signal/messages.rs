@@ -79,6 +79,7 @@ pub fn leave_for(cause: DisconnectCause) -> Option<Message> {
         DisconnectCause::RoomEnded => DisconnectReason::RoomDeleted,
         DisconnectCause::Replaced => DisconnectReason::DuplicateIdentity,
         DisconnectCause::JoinRefused | DisconnectCause::JoinTimeout => DisconnectReason::JoinFailure,
+        DisconnectCause::ServerStopped => return Some(leave(DisconnectReason::ServerShutdown, Action::Reconnect)),
         DisconnectCause::Left => return None,
     };
     Some(leave(reason, Action::Disconnect))

@@ -48,6 +48,7 @@ impl From<MachineError> for Refusal {
         match error {
             MachineError::RoomFull => Self::Forbidden("the room is full"),
             MachineError::IdentityTaken => Self::Forbidden("another participant with this identity is connected"),
+            MachineError::Stopping => Self::Unavailable,
             // It was removed, or its room ended, while the control plane was asked.
             _ => Self::NoRoom,
         }
