@@ -3,6 +3,7 @@
 mod pool;
 mod sender;
 mod signature;
+mod status;
 
 pub use pool::{DeliveryPool, Lane};
 pub use sender::{Delivery, Sender};

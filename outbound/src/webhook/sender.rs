@@ -15,21 +15,24 @@ use std::time::{Duration, Instant};
 use conclave_model::address::AddressFilter;
 use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
 use conclave_model::{DeliveryId, Timestamp};
-use ureq::Agent;
 use ureq::unversioned::resolver::Resolver;
 use ureq::unversioned::transport::{ConnectionDetails, Connector, DefaultConnector};
+use ureq::{Agent, Error};
 
 use super::signature::{standard_signature, svc_signature};
+use super::status::{self, NoteStatus};
 use crate::client::config;
 use crate::failure::Failure;
 use crate::resolver::{FilteredResolver, parse_url};
 
 /// Bytes of status line and headers a receiver may answer with.
-const MAX_RESPONSE_HEAD: usize = 16 * 1024;
+const MAX_RESPONSE_HEAD: usize = 32 * 1024;
 /// Bytes of the response body read, so that a receiver that answers with one is not cut off while writing it.
 const MAX_RESPONSE_BODY: u64 = 16 * 1024;
+/// Time in which it is read.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of each of a connection's two buffers; the larger of a request's and a response's head must fit.
-const BUFFER: usize = 32 * 1024;
+const BUFFER: usize = 48 * 1024;
 /// Characters of an error that are kept: some of them quote what the receiver sent.
 const MAX_ERROR: usize = 200;
 /// How long an idle connection is kept. Common servers close theirs after two seconds or more.
@@ -87,7 +90,7 @@ struct NoteDial;
 impl Connector for NoteDial {
     type Out = ();
 
-    fn connect(&self, _: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<()>, ureq::Error> {
+    fn connect(&self, _: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<()>, Error> {
         DIALLED.set(true);
         Ok(None)
     }
@@ -125,7 +128,7 @@ impl Sender {
     }
 
     /// Sends on a kept connection if there is one. If the receiver has closed that without a response, sends on a new one.
-    fn send(&self, url: &str, delivery: &Delivery) -> Result<u16, ureq::Error> {
+    fn send(&self, url: &str, delivery: &Delivery) -> Result<u16, Error> {
         DIALLED.set(false);
         match send_with(&self.agent, url, delivery) {
             Err(error) if Failure::from(&error) == Failure::Closed && !DIALLED.get() => {
@@ -146,6 +149,7 @@ struct IdleConnections {
 fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections) -> Agent {
     let config = config()
         .timeout_global(Some(timeout))
+        .timeout_recv_body(Some(timeout.min(BODY_TIMEOUT)))
         .max_response_header_size(MAX_RESPONSE_HEAD)
         .input_buffer_size(BUFFER)
         .output_buffer_size(BUFFER)
@@ -153,14 +157,15 @@ fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections) -> A
         .max_idle_connections(idle.in_all)
         .max_idle_connections_per_host(idle.to_host)
         .build();
-    let connector = NoteDial.chain(DefaultConnector::default());
+    let connector = NoteDial.chain(DefaultConnector::default()).chain(NoteStatus);
     Agent::with_parts(config, connector, resolver)
 }
 
-fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, ureq::Error> {
+fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, Error> {
     let (secret, id, body) = (&delivery.endpoint.secret, delivery.id.to_string(), delivery.payload.as_bytes());
     let seconds = delivery.at.millis().div_euclid(1_000);
-    let mut response = agent
+    status::forget();
+    let sent = agent
         .post(url)
         .header("Content-Type", "application/json")
         .header("X-Svc-Event", &delivery.event_type)
@@ -168,7 +173,12 @@ fn send_with(agent: &Agent, url: &str, delivery: &Delivery) -> Result<u16, ureq:
         .header("webhook-id", &id)
         .header("webhook-timestamp", seconds.to_string())
         .header("webhook-signature", standard_signature(secret, &id, seconds, body))
-        .send(body)?;
+        .send(body);
+    let mut response = match sent {
+        // The client does not take the headers, but the receiver has answered.
+        Err(error @ Error::Protocol(_)) => return status::received().ok_or(error),
+        sent => sent?,
+    };
     // The status is the answer; a body that drips past the deadline or breaks off takes nothing from it.
     let _ = io::copy(&mut response.body_mut().as_reader().take(MAX_RESPONSE_BODY), &mut io::sink());
     Ok(response.status().as_u16())

@@ -119,6 +119,29 @@ fn every_2xx_is_delivered() {
 }
 
 #[test]
+fn the_length_of_a_body_and_the_number_of_headers_change_nothing() {
+    for length in ["x", "-1", "+2", "99999999999999999999", "2, 3", "", "1000000000000"] {
+        for (status, is_success) in [(200, true), (500, false)] {
+            let answer = format!("HTTP/1.1 {status} A\r\ncontent-length: {length}\r\n\r\nok");
+            let (url, _seen) = receiver(move |mut stream| stream.write_all(answer.as_bytes()).unwrap());
+            let outcome = local_sender(AMPLE).post(&request(&url));
+            assert_eq!((outcome.response_status, outcome.error.is_none()), (Some(status), is_success), "{length}");
+        }
+    }
+    let conflicting = "HTTP/1.1 204 A\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n";
+    assert_eq!(outcome_of(conflicting).response_status, Some(204));
+    for (count, status) in [(127, Some(200)), (256, Some(200)), (257, None)] {
+        let headers: String = (0..count).map(|number| format!("x-header-{number}: {}\r\n", "a".repeat(80))).collect();
+        let (url, _seen) = receiver(move |mut stream| {
+            let answer = format!("HTTP/1.1 200 OK\r\n{headers}\r\n");
+            // In many packets: the head is not whole at first.
+            answer.as_bytes().chunks(1_000).for_each(|part| stream.write_all(part).unwrap());
+        });
+        assert_eq!(local_sender(AMPLE).post(&request(&url)).response_status, status, "{count} headers");
+    }
+}
+
+#[test]
 fn any_other_status_is_a_failure_that_names_it() {
     for (answer, status) in [
         ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", 500),
@@ -173,6 +196,10 @@ fn a_body_that_drips_past_the_timeout_does_not_change_the_status() {
     });
     let outcome = local_sender(SHORT).post(&request(&url));
     assert!(outcome.error.is_none() && outcome.timed_out);
+    // A receiver that has answered in time is not waited for much longer.
+    let begun = Instant::now();
+    let outcome = local_sender(AMPLE).post(&request(&url));
+    assert!(outcome.error.is_none() && !outcome.timed_out && begun.elapsed() < AMPLE);
 }
 
 #[test]

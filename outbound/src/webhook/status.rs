@@ -1,0 +1,144 @@
+//! The status of a response whose headers the HTTP client does not take: it reads 128 of them, and no `Content-Length` that is no number or
+//! several. Whether a delivery was accepted is said by the status alone.
+//!
+//! A transport around that of the client waits for the whole head of a response and notes its status for the thread that sends.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use ureq::Error;
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
+
+/// Headers that a receiver may answer with.
+const MAX_HEADERS: usize = 256;
+
+thread_local! {
+    /// The status of the current response of this thread, once its whole head was received.
+    static STATUS: Cell<Option<u16>> = const { Cell::new(None) };
+}
+
+/// Forgets the status of the last response of this thread.
+pub(super) fn forget() {
+    STATUS.set(None);
+}
+
+/// Returns the status of the current response of this thread, if its whole head was received.
+pub(super) fn received() -> Option<u16> {
+    STATUS.get()
+}
+
+/// Notes the status of each response of a connection. The connectors before it in the chain open the connection.
+#[derive(Debug)]
+pub(super) struct NoteStatus;
+
+impl<T: Transport> Connector<T> for NoteStatus {
+    type Out = Noted<T>;
+
+    fn connect(&self, _: &ConnectionDetails<'_>, connection: Option<T>) -> Result<Option<Noted<T>>, Error> {
+        Ok(connection.map(Noted))
+    }
+}
+
+/// A connection whose responses are noted.
+#[derive(Debug)]
+pub(super) struct Noted<T>(T);
+
+impl<T: Transport> Transport for Noted<T> {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.0.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.0.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        let begun = Instant::now();
+        let mut left = timeout;
+        loop {
+            let is_more = self.0.await_input(left)?;
+            if STATUS.get().is_some() {
+                return Ok(is_more);
+            }
+            STATUS.set(status(self.0.buffers().input()));
+            // The client would refuse the first part of a head that has too many headers.
+            let is_full = self.0.buffers().input_append_buf().is_empty();
+            if !is_more || is_full || STATUS.get().is_some() || is_whole(self.0.buffers().input()) {
+                return Ok(is_more);
+            }
+            left = NextTimeout { after: timeout.after.saturating_sub(begun.elapsed()).into(), ..timeout };
+            if left.after.is_zero() {
+                return Err(Error::Timeout(timeout.reason));
+            }
+        }
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.0.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.0.is_tls()
+    }
+}
+
+/// Splits what was received behind its first whole head.
+fn split_head(input: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = input.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
+    Some((&input[..end], &input[end + 4..]))
+}
+
+/// Whether the head of a final response was received, of whatever form.
+fn is_whole(input: &[u8]) -> bool {
+    match split_head(input) {
+        Some((head, rest)) if head.starts_with(b"HTTP/1.1 1") => is_whole(rest),
+        found => found.is_some(),
+    }
+}
+
+/// Returns the status of the first final response in what was received, if its head is whole and follows HTTP.
+fn status(input: &[u8]) -> Option<u16> {
+    let (head, rest) = split_head(input)?;
+    let mut lines = head.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let (b"HTTP/1.0 " | b"HTTP/1.1 ", status) = lines.next()?.split_at_checked(9)? else { return None };
+    let code: u16 = std::str::from_utf8(status.get(..3)?).ok()?.parse().ok()?;
+    let is_status = (100..=999).contains(&code) && matches!(status.get(3), None | Some(b' '));
+    let headers = lines.by_ref().take(MAX_HEADERS).all(is_header);
+    if !is_status || !headers || lines.next().is_some() {
+        return None;
+    }
+    if code < 200 { self::status(rest) } else { Some(code) }
+}
+
+fn is_header(line: &[u8]) -> bool {
+    let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.len() < line.len() && name.iter().all(is_token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_that_of_the_first_final_response_whose_head_is_whole() {
+        let many = |count: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(count));
+        for (input, expected) in [
+            ("HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\nbody", Some(200)),
+            ("HTTP/1.0 299\r\n\r\n", Some(299)),
+            ("HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\nHTTP/1.1 503 No\r\n\r\n", Some(503)),
+            ("HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n", None),
+            ("HTTP/1.1 200 OK\r\ncontent-length: x\r\n", None),
+            ("HTTP/1.1 2000 OK\r\n\r\n", None),
+            ("HTTP/1.1 +20 OK\r\n\r\n", None),
+            ("HTTP/2.0 200 OK\r\n\r\n", None),
+            ("HTTP/1.1 200 OK\r\nno header\r\n\r\n", None),
+            ("HTTP/1.1 200 OK\r\n: b\r\n\r\n", None),
+            ("220 mail ESMTP\r\n\r\n", None),
+            (&many(256), Some(200)),
+            (&many(257), None),
+        ] {
+            assert_eq!(status(input.as_bytes()), expected, "{input}");
+        }
+    }
+}
