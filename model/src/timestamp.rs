@@ -4,7 +4,42 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime, Time};
 use serde::{Serialize, Serializer};
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// The months that ended with a leap second. None has been announced since.
+const LEAP_SECONDS: [(i16, i8); 27] = [
+    (1972, 6),
+    (1972, 12),
+    (1973, 12),
+    (1974, 12),
+    (1975, 12),
+    (1976, 12),
+    (1977, 12),
+    (1978, 12),
+    (1979, 12),
+    (1981, 6),
+    (1982, 6),
+    (1983, 6),
+    (1985, 6),
+    (1987, 12),
+    (1989, 12),
+    (1990, 12),
+    (1992, 6),
+    (1993, 6),
+    (1994, 6),
+    (1995, 12),
+    (1997, 6),
+    (1998, 12),
+    (2005, 12),
+    (2008, 12),
+    (2012, 6),
+    (2015, 6),
+    (2016, 12),
+];
 
 /// An instant in milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,7 +48,8 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// An instant from milliseconds since the epoch, brought into the years 1970 to 9999.
     pub const fn from_millis(millis: i64) -> Self {
-        const LAST: i64 = 253_402_207_200_000;
+        // 9999-12-31T23:59:59.999Z
+        const LAST: i64 = 253_402_300_799_999;
         Self(if millis < 0 {
             0
         } else if millis > LAST {
@@ -50,19 +86,18 @@ impl Timestamp {
     /// The first instant of this instant's calendar month, in UTC.
     #[must_use]
     pub fn month_start(self) -> Self {
-        let date = self.zoned().date().first_of_month();
-        Self::from_millis(date.to_zoned(jiff::tz::TimeZone::UTC).map_or(self.0, |z| z.timestamp().as_millisecond()))
+        Self::from_millis(millis_of(self.civil().date().first_of_month().into()))
     }
 
-    fn zoned(self) -> jiff::Zoned {
-        jiff::Timestamp::from_millisecond(self.0).unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC)
+    /// The date and time in UTC. `jiff::Timestamp` leaves out the last day of the year 9999, so that each fits into any time zone.
+    fn civil(self) -> DateTime {
+        EPOCH.checked_add(SignedDuration::from_millis(self.0)).unwrap_or(DateTime::MAX)
     }
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = jiff::Timestamp::from_millisecond(self.0).unwrap_or_default();
-        write!(f, "{at:.3}")
+        write!(f, "{:.3}Z", self.civil())
     }
 }
 
@@ -90,15 +125,72 @@ impl FromStr for Timestamp {
     type Err = ParseTimestampError;
 
     fn from_str(text: &str) -> Result<Self, ParseTimestampError> {
-        // jiff would also take a space for the `T` and other ISO 8601 forms that RFC 3339 lacks.
-        let shaped = text.len() >= 20 && text.is_ascii() && matches!(text.as_bytes()[10], b'T' | b't');
-        if !shaped {
-            return Err(ParseTimestampError);
-        }
-        text.parse::<jiff::Timestamp>()
-            .map(|at| Self::from_millis(at.as_millisecond()))
-            .map_err(|_| ParseTimestampError)
+        parse(text.as_bytes()).map(Self::from_millis).ok_or(ParseTimestampError)
     }
+}
+
+/// Returns the milliseconds from the epoch to a date and time in UTC.
+fn millis_of(at: DateTime) -> i64 {
+    i64::try_from(at.duration_since(EPOCH).as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Reads the `date-time` of RFC 3339, section 5.6. jiff's parser takes more: spaces, commas, offsets of other shapes, and names of time
+/// zones; and it takes less: at most nine digits of a fraction, and not the last day of the year 9999.
+fn parse(text: &[u8]) -> Option<i64> {
+    let (&[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T' | b't', h1, h2, b':', n1, n2, b':', s1, s2], rest) =
+        text.split_first_chunk::<19>()?
+    else {
+        return None;
+    };
+    let date = Date::new(i16::from(two(y1, y2)?) * 100 + i16::from(two(y3, y4)?), two(m1, m2)?, two(d1, d2)?).ok()?;
+    let second = two(s1, s2)?;
+    let (fraction, offset) = match rest {
+        [b'.', rest @ ..] => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            rest.split_at_checked(digits).filter(|_| digits > 0)?
+        }
+        _ => (&[][..], rest),
+    };
+    // A leap second is shown as the one before it.
+    let local = date.to_datetime(Time::new(two(h1, h2)?, two(n1, n2)?, second.min(59), 0).ok()?);
+    let (hours, minutes) = offset_of(offset)?;
+    let at = millis_of(local) - (hours * 60 + minutes) * 60_000;
+    if second > 59 && (second > 60 || !is_before_leap_second(at)) {
+        return None;
+    }
+    Some(
+        at + (0..3).fold(0, |millis, digit| millis * 10 + i64::from(fraction.get(digit).map_or(0, |byte| byte - b'0'))),
+    )
+}
+
+/// Reads a number of two digits.
+fn two(tens: u8, ones: u8) -> Option<i8> {
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| i8::try_from(byte - b'0').ok()).flatten();
+    Some(digit(tens)? * 10 + digit(ones)?)
+}
+
+/// Reads hours and minutes of an offset from UTC, which have the same sign.
+fn offset_of(text: &[u8]) -> Option<(i64, i64)> {
+    let sign = match text {
+        [b'Z' | b'z'] => return Some((0, 0)),
+        [b'+', ..] => 1,
+        [b'-', ..] => -1,
+        _ => return None,
+    };
+    let &[_, h1, h2, b':', m1, m2] = text else { return None };
+    let (hours, minutes) = (two(h1, h2)?, two(m1, m2)?);
+    (hours < 24 && minutes < 60).then(|| (sign * i64::from(hours), sign * i64::from(minutes)))
+}
+
+/// Whether a leap second follows this one.
+fn is_before_leap_second(millis: i64) -> bool {
+    let Some(next) = EPOCH.checked_add(SignedDuration::from_millis(millis.saturating_add(1_000))).ok() else {
+        return false;
+    };
+    let Some(month) = next.date().yesterday().ok().filter(|_| next == next.date().first_of_month().into()) else {
+        return false;
+    };
+    LEAP_SECONDS.contains(&(month.year(), month.month()))
 }
 
 #[cfg(test)]
@@ -115,7 +207,7 @@ mod tests {
     #[test]
     fn an_instant_outside_the_years_1970_to_9999_is_brought_into_them() {
         assert_eq!([i64::MIN, -1, 0, 1].map(|millis| Timestamp::from_millis(millis).millis()), [0, 0, 0, 1]);
-        let last = 253_402_207_200_000;
+        let last = 253_402_300_799_999;
         assert_eq!(
             [last - 1, last, last + 1, i64::MAX].map(|millis| Timestamp::from_millis(millis).millis()),
             [last - 1, last, last, last]
@@ -131,6 +223,66 @@ mod tests {
     }
 
     #[test]
+    fn all_of_rfc_3339_is_taken_and_nothing_else() {
+        for (text, expected) in [
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59.000Z"),
+            ("9999-12-31T23:59:59.999999999999Z", "9999-12-31T23:59:59.999Z"),
+            ("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59.999Z"),
+            ("0000-01-01T00:00:00+23:59", "1970-01-01T00:00:00.000Z"),
+            ("2026-01-31T12:00:00.5Z", "2026-01-31T12:00:00.500Z"),
+            ("2026-01-31T12:00:00.1239999999999999999999999999Z", "2026-01-31T12:00:00.123Z"),
+            ("2026-01-31t12:00:00z", "2026-01-31T12:00:00.000Z"),
+            ("2026-01-31T12:00:00-00:00", "2026-01-31T12:00:00.000Z"),
+            ("2026-01-31T00:30:00+23:59", "2026-01-30T00:31:00.000Z"),
+            ("2026-01-31T12:00:00-05:30", "2026-01-31T17:30:00.000Z"),
+            ("2024-02-29T00:00:00Z", "2024-02-29T00:00:00.000Z"),
+            ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59.000Z"),
+            ("2016-12-31T23:59:60.25Z", "2016-12-31T23:59:59.250Z"),
+            ("1990-12-31T15:59:60-08:00", "1990-12-31T23:59:59.000Z"),
+            ("2015-07-01T05:29:60+05:30", "2015-06-30T23:59:59.000Z"),
+        ] {
+            assert_eq!(text.parse::<Timestamp>().map(|at| at.to_string()), Ok(expected.to_owned()), "{text}");
+        }
+        for text in [
+            "2026-01-31T12:00:00+24:00",
+            "2026-01-31T12:00:00+23:60",
+            "2026-01-31T12:00:00+0200",
+            "2026-01-31T12:00:00+02",
+            "2026-01-31T12:00:00+02:00:00",
+            "2026-01-31T12:00:00 02:00",
+            "2026-01-31T12:00:00,5Z",
+            "2026-01-31T12:00:00.Z",
+            "2026-01-31T12:00:00.5",
+            "2026-01-31T12:00:00",
+            "2026-01-31T12:00:00Z[UTC]",
+            "2026-01-31T12:00:00+00:00[Europe/London]",
+            "2026-01-31T12:00:00Z ",
+            " 2026-01-31T12:00:00Z",
+            "2026-01-31T12:00Z",
+            "2026-01-31 12:00:00Z",
+            "2026-01-31_12:00:00Z",
+            "20260131T120000Z",
+            "2026-W05-6T12:00:00Z",
+            "+002026-01-31T12:00:00Z",
+            "2026-01-31T24:00:00Z",
+            "2026-01-31T12:60:00Z",
+            "2026-01-31T12:00:60Z",
+            "2026-12-31T23:59:60Z",
+            "2016-12-31T23:59:61Z",
+            "2016-12-31T22:59:60Z",
+            "2016-12-31T23:59:60-01:00",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-01-32T00:00:00Z",
+            "2026-01-31T12:00:00٠Z",
+            "",
+        ] {
+            assert_eq!(text.parse::<Timestamp>(), Err(ParseTimestampError), "{text}");
+        }
+    }
+
+    #[test]
     fn a_month_starts_on_its_first_day() {
         let at: Timestamp = "2024-02-29T23:59:59.999Z".parse().unwrap();
         assert_eq!(at.month_start().to_string(), "2024-02-01T00:00:00.000Z");
@@ -138,9 +290,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_parses_to_the_same(millis in 0i64..253_402_207_200_000) {
+        fn what_is_shown_parses_to_the_same(millis in 0_i64..=253_402_300_799_999) {
             let at = Timestamp::from_millis(millis);
             prop_assert_eq!(at.to_string().parse(), Ok(at));
+        }
+
+        #[test]
+        fn an_offset_and_the_digits_beyond_milliseconds_change_nothing(
+            millis in 86_400_000_i64..253_402_207_200_000,
+            offset in -1_439_i64..=1_439,
+            more in "[0-9]{0,30}",
+        ) {
+            let shifted = Timestamp::from_millis(millis + offset * 60_000).to_string();
+            let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs());
+            let local = shifted.trim_end_matches('Z');
+            let text = format!("{local}{more}{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+            prop_assert_eq!(text.parse(), Ok(Timestamp::from_millis(millis)));
+        }
+
+        #[test]
+        fn what_is_taken_has_the_form_of_rfc_3339(text in "[0-9]{4}-[01][0-9]-[0-3][0-9][Tt_ ][0-2][0-9]:[0-6][0-9]:[0-6][0-9]([.,][0-9]{0,4})?(Z|z|[+-][0-2][0-9]:?[0-6][0-9]|\\[UTC\\])?") {
+            let known = text.to_ascii_uppercase().replace(":60", ":59").parse::<jiff::Timestamp>();
+            if let Ok(taken) = text.parse::<Timestamp>() {
+                let is_form = !text.contains([',', ' ', '_', '[']) && text.matches(':').count() + text.matches(['Z', 'z']).count() == 3;
+                prop_assert!(is_form);
+                prop_assert_eq!(Some(taken), known.ok().map(|at| Timestamp::from_millis(at.as_millisecond())));
+            }
         }
 
         #[test]
