@@ -105,4 +105,16 @@ async function namesAndTexts(server, frame) {
   const links = await frame.evaluate(() => [...document.querySelectorAll('#messages a')].map(({ href, rel, target }) => `${href} ${rel} ${target}`));
   const safe = 'noopener noreferrer nofollow _blank';
   assert.deepEqual(links, [`https://a.example/ ${safe}`, `https://b.example/x ${safe}`]);
+  await linksInLongTexts(frame);
+}
+
+// To look for links takes a time in proportion to the text. With its square, this would take a minute.
+async function linksInLongTexts(frame) {
+  const milliseconds = await frame.evaluate(async () => {
+    const { withLinks } = await import('/call/links.js');
+    const begun = performance.now();
+    withLinks(`https://a.example/${'.'.repeat(500_000)}x ${'https://a.example/)'.repeat(5_000)}`);
+    return performance.now() - begun;
+  });
+  assert.ok(milliseconds < 1_000, `to look for links took ${milliseconds} ms`);
 }

@@ -9,6 +9,8 @@ const { RoomEvent } = LivekitClient;
 const TOPIC = 'chat';
 // Older messages are taken away, so that a flood does not slow the page down.
 const MOST_MESSAGES = 500;
+// Bytes of a message. More is neither sent nor shown.
+const LONGEST = 16 * 1024;
 // Where the chat has a place beside the call.
 const WIDE = '(min-width: 56rem)';
 
@@ -24,7 +26,7 @@ export class Chat {
       this.send(this.form.text.value.trim());
     };
     room.on(RoomEvent.DataReceived, (bytes, participant, _kind, topic) => {
-      if (topic === TOPIC) this.add(participant ? nameOf(participant) : text('chat-server'), new TextDecoder().decode(bytes));
+      if (topic === TOPIC) this.add(participant ? nameOf(participant) : text('chat-server'), read(bytes));
     });
     room.on(RoomEvent.ParticipantConnected, (one) => this.note(text('has-joined', { name: nameOf(one) })));
     room.on(RoomEvent.ParticipantDisconnected, (one) => this.note(text('has-left', { name: nameOf(one) })));
@@ -56,8 +58,13 @@ export class Chat {
 
   async send(message) {
     if (!message) return;
+    const bytes = new TextEncoder().encode(message);
+    if (bytes.length > LONGEST) {
+      this.note(text('chat-too-long', { most: LONGEST, bytes: bytes.length }));
+      return;
+    }
     try {
-      await this.room.localParticipant.publishData(new TextEncoder().encode(message), { reliable: true, topic: TOPIC });
+      await this.room.localParticipant.publishData(bytes, { reliable: true, topic: TOPIC });
       this.add(text('you'), message);
       this.form.reset();
     } catch (error) {
@@ -88,4 +95,10 @@ export class Chat {
     const log = this.messages.parentElement;
     log.scrollTop = log.scrollHeight;
   }
+}
+
+// The text of a message, which ends early if it is too long.
+function read(bytes) {
+  const text = new TextDecoder().decode(bytes.subarray(0, LONGEST));
+  return bytes.length > LONGEST ? `${text}…` : text;
 }
