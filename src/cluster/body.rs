@@ -17,7 +17,7 @@ use actix_web::web::Bytes;
 use futures_util::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::http::client_stream::note_body_read;
+use crate::http::activity::note_body_read;
 use crate::http::frame::payload::LIMIT;
 
 /// The error of a body that cannot be sent on.

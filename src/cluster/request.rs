@@ -9,8 +9,9 @@ use conclave_model::{ErrorCode, Problem};
 use super::headers;
 use super::passage::Repeat;
 use crate::http::client_address::TrustedProxies;
-use crate::http::client_stream::opens_websocket;
 use crate::http::frame::idempotency::KEY;
+use crate::http::head::sent_method;
+use crate::http::request_boundary::opens_websocket;
 use crate::http::resource::no_such_route;
 use crate::http::v1;
 
@@ -33,11 +34,12 @@ impl Head {
         if request.headers().contains_key(CONTENT_LENGTH) && request.headers().contains_key(TRANSFER_ENCODING) {
             return Err(refused("a body must not have both Content-Length and Transfer-Encoding"));
         }
-        if request.method() == Method::CONNECT {
+        let method = sent_method(request);
+        if method == Method::CONNECT {
             return Err(no_such_route());
         }
         let headers = headers::of_request(request, proxies);
-        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let uri = request.uri().clone();
         let repeat = repeat(&method, uri.path(), &headers);
         Ok(Self { method, uri, headers, repeat, opens_websocket: opens_websocket(request) })
     }

@@ -8,7 +8,7 @@ use super::error::ApiError;
 use super::metrics::NO_OPERATION;
 use super::operation::Operation;
 use super::origins::is_preflight;
-use super::resource::{describe, health, method_not_allowed, no_such_route};
+use super::resource::{health_and_description, method_not_allowed, no_such_route};
 use super::spec::Method;
 use super::state::AppState;
 use super::trace::SecretPath;
@@ -19,8 +19,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for (path, operations) in by_path() {
         config.service(resource(path, operations, state));
     }
-    health(config);
-    describe(config);
+    health_and_description(config, state);
     files::configure(config, state);
     if let Some(page) = &state.api.call_page {
         call::configure(config, state, page);

@@ -6,169 +6,59 @@
 //! silent for longer. And of what follows a request that was answered before its body had ended, such as the frames of a websocket
 //! that the server has closed, actix-http would read any number of bytes to drop them: beyond [`MOST_IGNORED`] it is shown the end.
 //!
+//! One request is read at a time: what a client sends behind it stays in the socket until the response is written, but for what was
+//! read with the end of the request ([`RequestBoundary`](super::request_boundary::RequestBoundary)). So a client that reads nothing has
+//! one response waiting, of which actix-http holds a few pieces ([`ResponseBody`](super::response_body::ResponseBody)).
+//!
 //! Nothing that a client has sent is lost by the way in which its connection ends. actix-http drops what it has read if it then
 //! meets an error, so an error of reading is shown to it as the end of what the client sends, and one of writing only after that.
 
-use std::cell::{Cell, RefCell};
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use actix_web::HttpRequest;
-use actix_web::http::Method;
-use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use futures_util::task::AtomicWaker;
+use actix_web::web::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::activity::{Activity, ClientTimeouts};
 use super::connections::ConnectionPermit;
 use crate::tls::Socket;
 
 /// The most bytes that are read and dropped behind a request that was answered before its body had ended.
 const MOST_IGNORED: usize = 4 * 1024 * 1024;
+/// The most bytes that are read while a response is awaited, to notice that the client has gone.
+const AHEAD: usize = 1024;
 
-/// A connection with a deadline.
+/// The bytes of responses that the kernel takes before it has sent those before them.
+const MOST_UNSENT: u32 = 64 * 1024;
+
+/// A connection with a deadline, of which one request is read at a time.
 pub struct ClientStream {
     socket: Socket,
     activity: Rc<Activity>,
     timeouts: ClientTimeouts,
     /// Fires at the deadline or before it.
     timer: Pin<Box<Sleep>>,
+    /// What was received behind the request that is answered.
+    held: BytesMut,
     /// Whether all that the client has sent was read.
     has_read_all: bool,
     /// Since when writing has failed. What is written from then on is dropped, until all that the client has sent was read.
     unwritable_since: Option<Instant>,
 }
 
-/// How long a client may keep the server waiting.
-#[derive(Debug, Clone, Copy)]
-pub struct ClientTimeouts {
-    /// While it sends a request or reads a response.
-    pub request: Duration,
-    /// Between two requests.
-    pub keep_alive: Duration,
-}
-
-/// What the server does with a connection. Requests share it with their connection.
-pub struct Activity {
-    /// The number of requests and response streams that are being handled.
-    handling: Cell<usize>,
-    /// Since when the server waits for the client, if nothing is being handled.
-    waiting_since: Cell<Instant>,
-    /// Whether the last request has a body that was not read to its end.
-    has_unread_body: Cell<bool>,
-    /// The bytes that were read since the last request was handled, if it has such a body.
-    ignored: Cell<usize>,
-    /// Whether the last request was handled and the client has sent nothing since, as far as it is known.
-    is_idle: Cell<bool>,
-    /// Gone once the connection is to be closed.
-    permit: RefCell<Option<ConnectionPermit>>,
-    /// The task of the connection.
-    task: AtomicWaker,
-}
-
-/// Something of a connection that is being handled. Until this is dropped, the client does not keep the server waiting.
-pub struct Handling(Rc<Activity>);
-
-impl Handling {
-    /// Begins to handle a request. `None` for one without a connection.
-    pub fn begin(request: &HttpRequest) -> Option<Self> {
-        let activity = request.conn_data::<Rc<Activity>>()?;
-        activity.handling.set(activity.handling.get() + 1);
-        activity.has_unread_body.set(announces_body(request));
-        activity.ignored.set(0);
-        Some(Self(Rc::clone(activity)))
-    }
-}
-
-fn announces_body(request: &HttpRequest) -> bool {
-    let headers = request.headers();
-    let length = headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
-    length || headers.contains_key(TRANSFER_ENCODING) || opens_websocket(request) || request.method() == Method::CONNECT
-}
-
-/// Whether a request asks for a websocket. All that follows is its body then.
-pub fn opens_websocket(request: &HttpRequest) -> bool {
-    let upgrade = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
-    upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"))
-}
-
-/// Notes that the body of a request was read to its end, so that the connection is idle once the request was handled.
-pub fn note_body_read(request: &HttpRequest) {
-    if let Some(activity) = request.conn_data::<Rc<Activity>>() {
-        activity.has_unread_body.set(false);
-    }
-}
-
-impl Drop for Handling {
-    fn drop(&mut self) {
-        self.0.handling.set(self.0.handling.get() - 1);
-        self.0.note_progress();
-        self.0.is_idle.set(!self.0.has_unread_body.get());
-    }
-}
-
-impl Activity {
-    fn new(permit: ConnectionPermit) -> Rc<Self> {
-        Rc::new(Self {
-            handling: Cell::new(0),
-            waiting_since: Cell::new(Instant::now()),
-            has_unread_body: Cell::new(false),
-            ignored: Cell::new(0),
-            is_idle: Cell::new(false),
-            permit: RefCell::new(Some(permit)),
-            task: AtomicWaker::new(),
-        })
-    }
-
-    /// Since when the server waits for the client: for a request, for its body, or until it reads the response. `None` while a
-    /// request is being handled.
-    pub fn waiting_since(&self) -> Option<Instant> {
-        let waits = self.handling.get() == 0 || self.has_unread_body.get();
-        (waits && self.permit.borrow().is_some()).then(|| self.waiting_since.get())
-    }
-
-    /// Closes the connection, which does not count any more.
-    pub fn close(&self) {
-        self.permit.take();
-        self.task.wake();
-    }
-
-    /// Counts bytes that were read, if they follow a request that was handled before its body had ended.
-    fn note_read(&self, bytes: usize) {
-        if self.handling.get() == 0 && self.has_unread_body.get() {
-            self.ignored.set(self.ignored.get() + bytes);
-        }
-    }
-
-    fn note_progress(&self) {
-        self.waiting_since.set(Instant::now());
-    }
-
-    /// The client sends its next request, or has not read all of its response.
-    fn end_idle_time(&self) {
-        if self.is_idle.replace(false) {
-            self.note_progress();
-        }
-    }
-
-    fn deadline(&self, timeouts: ClientTimeouts) -> Instant {
-        match (self.handling.get(), self.is_idle.get()) {
-            (0, false) => self.waiting_since.get() + timeouts.request,
-            (0, true) => self.waiting_since.get() + timeouts.keep_alive,
-            _ => Instant::now() + timeouts.request,
-        }
-    }
-}
-
 impl ClientStream {
     /// Wraps a connection that has just been accepted.
     pub fn new(socket: Socket, timeouts: ClientTimeouts, permit: ConnectionPermit) -> Self {
+        // A socket that refuses is about to end.
+        let _ = socket.bound_unsent(MOST_UNSENT);
         let timer = Box::pin(sleep(timeouts.request));
-        Self { socket, activity: Activity::new(permit), timeouts, timer, has_read_all: false, unwritable_since: None }
+        let activity = Activity::new(permit);
+        Self { socket, activity, timeouts, timer, held: BytesMut::new(), has_read_all: false, unwritable_since: None }
     }
 
     /// The client's address.
@@ -176,7 +66,7 @@ impl ClientStream {
         self.socket.peer_addr().ok()
     }
 
-    /// What requests share with the connection, see [`Handling::begin`].
+    /// What requests share with the connection.
     pub fn activity(&self) -> Rc<Activity> {
         Rc::clone(&self.activity)
     }
@@ -184,8 +74,8 @@ impl ClientStream {
     /// The end of an operation for which the client is not ready: an error once the client has kept the server waiting for
     /// too long, or the connection is to be closed.
     fn poll_deadline<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        self.activity.task.register(context.waker());
-        if self.activity.permit.borrow().is_none() {
+        self.activity.register(context.waker());
+        if self.activity.is_closed() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         loop {
@@ -211,10 +101,61 @@ impl ClientStream {
     }
 }
 
+impl ClientStream {
+    /// Reads on in the request that has begun, or begins the next one.
+    fn poll_request(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        if self.held.is_empty() {
+            // After an error nothing more can be read, as after an end.
+            if Pin::new(&mut self.socket).poll_read(context, buffer).is_pending() {
+                return self.poll_deadline(context);
+            }
+            self.has_read_all |= buffer.filled().len() == before;
+            let taken = self.activity.take(&buffer.filled()[before..]);
+            self.held.extend_from_slice(&buffer.filled()[before + taken..]);
+            buffer.set_filled(before + taken);
+        } else {
+            let size = self.held.len().min(buffer.remaining());
+            let taken = self.activity.take(&self.held[..size]);
+            buffer.put_slice(&self.held[..taken]);
+            drop(self.held.split_to(taken));
+        }
+        if self.held.is_empty() {
+            self.held = BytesMut::new();
+        }
+        self.activity.hold(!self.held.is_empty());
+        self.activity.note_read(buffer.filled().len() - before);
+        self.activity.end_idle_time();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads nothing yet, but notices the end of what the client sends.
+    fn poll_ahead(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unwritable_since.is_some() && self.activity.is_responding() {
+            // The response may have no end, as a stream of events, and nothing behind it can be answered.
+            self.has_read_all = true;
+            return Poll::Ready(Ok(()));
+        }
+        if self.held.is_empty() {
+            let mut bytes = [MaybeUninit::uninit(); AHEAD];
+            let mut buffer = ReadBuf::uninit(&mut bytes);
+            if Pin::new(&mut self.socket).poll_read(context, &mut buffer).is_ready() {
+                if buffer.filled().is_empty() {
+                    self.has_read_all = true;
+                    return Poll::Ready(Ok(()));
+                }
+                self.held.extend_from_slice(buffer.filled());
+                self.activity.hold(true);
+            }
+        }
+        self.poll_deadline(context)
+    }
+}
+
 impl Drop for ClientStream {
     /// The connection does not count any more, although requests may still share its activity.
     fn drop(&mut self) {
-        self.activity.permit.take();
+        self.activity.release();
     }
 }
 
@@ -224,19 +165,11 @@ impl AsyncRead for ClientStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.activity.ignored.get() > MOST_IGNORED {
+        if self.activity.ignored() > MOST_IGNORED {
             self.has_read_all = true;
             return Poll::Ready(Ok(()));
         }
-        let before = buffer.filled().len();
-        // After an error nothing more can be read, as after an end.
-        if Pin::new(&mut self.socket).poll_read(context, buffer).is_pending() {
-            return self.poll_deadline(context);
-        }
-        self.has_read_all |= buffer.filled().len() == before;
-        self.activity.note_read(buffer.filled().len() - before);
-        self.activity.end_idle_time();
-        Poll::Ready(Ok(()))
+        if self.activity.may_read() { self.poll_request(context, buffer) } else { self.poll_ahead(context) }
     }
 }
 
@@ -258,10 +191,13 @@ impl AsyncWrite for ClientStream {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.unwritable_since.is_some() {
-            return Poll::Ready(self.note_unwritable(io::ErrorKind::BrokenPipe.into(), ()));
-        }
-        let flushed = ready!(Pin::new(&mut self.socket).poll_flush(context));
+        let flushed = if self.unwritable_since.is_some() {
+            Err(io::ErrorKind::BrokenPipe.into())
+        } else {
+            ready!(Pin::new(&mut self.socket).poll_flush(context))
+        };
+        // actix-http flushes only after it has written all that it holds.
+        self.activity.note_flushed();
         Poll::Ready(flushed.or_else(|error| self.note_unwritable(error, ())))
     }
 

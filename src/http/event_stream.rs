@@ -12,7 +12,7 @@ use futures_util::{Stream, StreamExt, stream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::client_stream::Handling;
+use super::activity::Handling;
 use super::error::ApiError;
 use super::state::AppState;
 

@@ -39,11 +39,14 @@ pub struct Limits {
     lookups: RwLock<Lookups>,
     exchange: OpenLimits,
     signalling: RateLimits<ClientAddress>,
+    fixed: RateLimits<ClientAddress>,
     trusted_proxies: TrustedProxies,
 }
 
 /// Connections of WebRTC clients from one address, and their dry runs. An office behind one address may join at once.
 const SIGNALLING: Rate = Rate { per_second: 20, burst: 200 };
+/// Requests from one address for what is the same for everyone, such as the files of the call page: an office may open 60 pages at once.
+const FIXED: Rate = Rate { per_second: 200, burst: 2_000 };
 
 impl Limits {
     /// Limiters with the rate `exchanges` for exchanges of room codes and `calls` for every other request. Behind a proxy of
@@ -58,6 +61,7 @@ impl Limits {
                 secrets: RateLimits::new(clock, exchanges),
             },
             signalling: RateLimits::new(clock, SIGNALLING),
+            fixed: RateLimits::new(clock, FIXED),
             clock: clock.clone(),
             trusted_proxies,
         }
@@ -124,6 +128,14 @@ impl Limits {
     /// 429 `rate_limited`.
     pub fn check_signalling(&self, request: &HttpRequest) -> Result<(), Problem> {
         self.check_client(&self.signalling, request)
+    }
+
+    /// Counts a request for what is the same for everyone, by the client's address.
+    ///
+    /// # Errors
+    /// 429 `rate_limited`.
+    pub fn check_fixed(&self, request: &HttpRequest) -> Result<(), Problem> {
+        self.check_client(&self.fixed, request)
     }
 
     /// Returns the client's address, as far as it is known.

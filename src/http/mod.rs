@@ -12,6 +12,7 @@
 //! declaration. Each resource has a file in [`v1`] with its wire types, its operations and its handlers.
 
 pub mod acting_role;
+pub mod activity;
 pub mod admin;
 pub mod admin_token;
 pub mod admission;
@@ -24,12 +25,14 @@ pub mod console;
 pub mod context;
 pub mod derived_keys;
 pub mod description;
+pub mod downloads;
 pub mod egress_address;
 pub mod endpoint;
 pub mod error;
 pub mod event_stream;
 pub mod files;
 pub mod frame;
+pub mod head;
 pub mod hosts;
 pub mod input;
 pub mod key_locks;
@@ -46,8 +49,10 @@ pub mod passed_on;
 pub mod quota;
 pub mod readiness;
 pub mod redirect;
+pub mod request_boundary;
 pub mod resource;
 pub mod response;
+pub mod response_body;
 pub mod signalling;
 pub mod source;
 pub mod spec;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
-use super::client_stream::Activity;
+use super::activity::Activity;
 use conclave_model::ClientAddress;
 
 /// Shared by the connections of a worker.

@@ -79,12 +79,14 @@ impl Origins {
     /// Answers a preflight for a path whose operations are `operations`.
     pub fn preflight(&self, request: &HttpRequest, operations: &[&OperationSpec]) -> HttpResponse {
         let wanted = request.headers().get(header::ACCESS_CONTROL_REQUEST_METHOD).and_then(|m| m.to_str().ok());
-        let operation = operations.iter().find(|operation| Some(operation.method.as_str()) == wanted);
+        // A HEAD is handled as the GET.
+        let declared = if wanted == Some("HEAD") { Some("GET") } else { wanted };
+        let operation = operations.iter().find(|operation| Some(operation.method.as_str()) == declared);
         let admitted = operation.zip(origin(request)).filter(|(operation, origin)| self.admits(operation, origin));
-        let Some((operation, origin)) = admitted else { return ApiError::from(rejected()).to_http() };
+        let Some(((_, origin), wanted)) = admitted.zip(wanted) else { return ApiError::from(rejected()).to_http() };
         HttpResponse::NoContent()
             .insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin))
-            .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, operation.method.as_str()))
+            .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, wanted))
             .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS))
             .insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"))
             .insert_header((header::VARY, "origin"))

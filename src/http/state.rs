@@ -11,7 +11,6 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
-use conclave_model::permits::ProjectPermits;
 use conclave_model::{Clock, ProjectId};
 use tokio::sync::{Notify, Semaphore};
 
@@ -20,6 +19,7 @@ use super::admission::Admission;
 use super::console::access::{ConsoleAccess, Guarded};
 use super::console::history::History;
 use super::derived_keys::DerivedKeys;
+use super::downloads::Downloads;
 use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
 use super::lease::LeaseView;
@@ -93,8 +93,8 @@ pub struct RequestChecks {
     pub origins: Origins,
     /// Idempotency keys of requests that are running.
     pub key_locks: KeyLocks,
-    /// The downloads of recordings that run: [`files::DOWNLOADS`](super::files::DOWNLOADS).
-    pub downloads: ProjectPermits,
+    /// The downloads of recordings that run.
+    pub downloads: Downloads,
     /// Reads the bodies of requests, on both listeners.
     pub bodies: BodyReader,
     /// Reads the reports of LiveKit. Their memory is their own, so that no client can displace them.

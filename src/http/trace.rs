@@ -1,5 +1,5 @@
-//! The outermost middleware: an id for each request, in its response and in its log lines, a 500 for a panic, and a delay for
-//! refusals of clients that ask for too much.
+//! The outermost middleware: an id for each request, in its response and in its log lines, a 500 for a panic, a delay for
+//! refusals of clients that ask for too much, `HEAD`, and responses in pieces.
 
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -18,8 +18,10 @@ use uuid::Uuid;
 
 use conclave_model::Problem;
 
-use super::client_stream::Handling;
+use super::activity::{Exchange, Handling};
 use super::error::ApiError;
+use super::head::{handle_as_get, sent_method};
+use super::response_body::ResponseBody;
 
 /// The response header that carries the id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -42,11 +44,13 @@ pub struct PassedOn;
 /// # Errors
 /// What went wrong below, as the response it is.
 pub async fn trace(
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let id = Uuid::now_v7();
+    let exchange = Exchange::begin(request.request());
     let _handling = Handling::begin(request.request());
+    let asks_for_head = handle_as_get(&mut request);
     request.extensions_mut().insert(RequestId(id));
     // The request itself cannot be kept for the case of a panic: the router wants it for its own.
     let Ok(result) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
@@ -62,12 +66,12 @@ pub async fn trace(
     }
     if log::log_enabled!(log::Level::Debug) {
         let (status, http) = (response.status().as_u16(), response.request());
-        log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", http.method(), shown(http));
+        log::debug!(request_id = id.to_string().as_str(), status = status; "{} {}", sent_method(http), shown(http));
     }
     if !(is_passed_on && response.headers().contains_key(REQUEST_ID)) {
         stamp(id, response.headers_mut());
     }
-    Ok(response)
+    Ok(response.map_body(|_, body| ResponseBody::new(body, asks_for_head, exchange)))
 }
 
 /// Whether a response refuses what is too much. One that closes its connection is sent at once: to ask again costs a new connection.

@@ -12,7 +12,8 @@ use conclave_model::ClientAddress;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use crate::http::client_stream::{ClientStream, ClientTimeouts};
+use crate::http::activity::ClientTimeouts;
+use crate::http::client_stream::ClientStream;
 use crate::http::connections::{ConnectionPermit, Connections};
 use crate::http::open_connections::OpenConnections;
 use crate::tls::{Socket, TlsAcceptor};

@@ -27,7 +27,7 @@ use crate::http::admission::{Admission, AdmissionLimits};
 use crate::http::client_address::TrustedProxies;
 use crate::http::console::access::{ConsoleAccess, Gate};
 use crate::http::console::history::{self, Sample};
-use crate::http::files::DOWNLOADS;
+use crate::http::downloads::Downloads;
 use crate::http::frame::payload::{self, BodyReader};
 use crate::http::key_locks::KeyLocks;
 use crate::http::limits::Limits;
@@ -84,6 +84,9 @@ pub(super) fn actor_context(
     })
 }
 
+/// Requests for files by links that are admitted at once.
+const LINK_REQUESTS: AdmissionLimits = AdmissionLimits { total: 1_024, running: 4, beside_others: 2, waiting: 60 };
+
 /// Returns what decides whether and when a request is handled.
 pub(super) fn checks(config: &Config, clock: &Clock, metrics: &Metrics) -> RequestChecks {
     let reader = |memory| BodyReader::new(config.http.request_timeout, memory);
@@ -92,7 +95,7 @@ pub(super) fn checks(config: &Config, clock: &Clock, metrics: &Metrics) -> Reque
         admission: admission(config, metrics),
         origins: origins(config),
         key_locks: KeyLocks::default(),
-        downloads: ProjectPermits::new(DOWNLOADS),
+        downloads: Downloads::new(Admission::new(LINK_REQUESTS, metrics.requests_refused.clone())),
         bodies: reader(BODY_MEMORY),
         reports: reader(REPORT_MEMORY),
     }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use socket2::SockRef;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -54,6 +55,20 @@ impl Socket {
             Self::Plain(tcp) => tcp.set_nodelay(true),
             Self::Tls(tls) => tls.get_ref().0.set_nodelay(true),
         }
+    }
+}
+
+impl Socket {
+    /// Bounds what the kernel keeps of a response that the client does not read. What is on its way to a client that reads is not bounded.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn bound_unsent(&self, bytes: u32) -> io::Result<()> {
+        let tcp = match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+        };
+        SockRef::from(tcp).set_tcp_notsent_lowat(bytes)
     }
 }
 

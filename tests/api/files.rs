@@ -14,7 +14,7 @@ const CONTENT: &[u8] = b"0123456789";
 
 /// Starts a recording in a new room, to a file of that name. Returns the egress id.
 fn start(app: &TestApp, filepath: &str) -> String {
-    let room = filepath.replace(['.', '/'], "-");
+    let room = filepath.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
     app.room(&room);
     app.join(&room, "alice", "host");
     let body = json!({"type": "room_composite", "filepath": filepath});
@@ -76,6 +76,24 @@ fn the_file_of_a_recording_is_sent_with_its_type_and_its_name() {
     assert_eq!((head.status, head.body.len(), head.headers["content-length"].as_str()), (200, 0, "10"));
     assert_eq!(head.headers["etag"], whole.headers["etag"]);
     app.post(&path(&id)).send().expect_error(405, "method_not_allowed", None);
+}
+
+#[test]
+fn a_name_with_letters_beyond_ascii_is_sent_in_both_forms() {
+    let app = TestApp::start();
+    for (path_of_file, expected) in [
+        (
+            "talks/Küche \"1\".mp4",
+            "attachment; filename=\"K_che \\\"1\\\".mp4\"; filename*=UTF-8''K%C3%BCche%20%221%22.mp4",
+        ),
+        ("会議.mp4", "attachment; filename=\"__.mp4\"; filename*=UTF-8''%E4%BC%9A%E8%AD%B0.mp4"),
+        ("a'b;c%.mp4", "attachment; filename=\"a'b;c%.mp4\""),
+    ] {
+        let id = recorded(&app, path_of_file);
+        let [get, head] = ["GET", "HEAD"].map(|method| app.request(method, &path(&id)).send());
+        assert_eq!((get.status, get.headers["content-disposition"].as_str()), (200, expected));
+        assert_eq!(head.headers["content-disposition"], expected);
+    }
 }
 
 #[test]
@@ -193,24 +211,31 @@ fn the_command_prints_a_link_that_opens() {
     }
 }
 
-#[test]
-fn a_project_has_a_bounded_number_of_downloads_at_once() {
-    // Clients that do not read are not sent away meanwhile.
+/// Begins a download, of which nothing is read but the status.
+fn begin(app: &TestApp, path: &str, key: &str) -> (TcpStream, Vec<u8>) {
+    let mut stream = TcpStream::connect(app.api.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{key}\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut line = [0; 12];
+    stream.read_exact(&mut line).unwrap();
+    (stream, line[9..].to_owned())
+}
+
+/// Starts an app with a recording that is more than the buffers of a connection take, and less than the client of the tests reads.
+/// Clients that do not read are not sent away.
+fn with_large_recording() -> (TestApp, String) {
     let app = TestApp::start_with(|config| config.http.request_timeout = NEVER);
     let id = recorded(&app, "a.mp4");
-    // More than the buffers of a connection take, and less than the client of the tests reads.
     File::options().append(true).open(file(&app, "a.mp4")).unwrap().set_len(9 << 20).unwrap();
-    let begin = || {
-        let mut stream = TcpStream::connect(app.api.strip_prefix("http://").unwrap()).unwrap();
-        stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
-        let head =
-            format!("GET {} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\n\r\n", path(&id), app.key);
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut line = [0; 12];
-        stream.read_exact(&mut line).unwrap();
-        (stream, line[9..].to_owned())
-    };
-    let mut open: Vec<_> = (0..64).map(|_| begin()).collect();
+    (app, id)
+}
+
+#[test]
+fn a_project_has_a_bounded_number_of_downloads_at_once() {
+    let (app, id) = with_large_recording();
+    let key = format!("authorization: Bearer {}\r\n", app.key);
+    let mut open: Vec<_> = (0..64).map(|_| begin(&app, &path(&id), &key)).collect();
     assert!(open.iter().all(|(_, status)| status == b"200"));
     let refused = app.get(&path(&id)).send();
     refused.expect_error(429, "rate_limited", None);
@@ -218,6 +243,20 @@ fn a_project_has_a_bounded_number_of_downloads_at_once() {
     app.get("/v1/rooms").send().expect(200);
     drop(open.pop());
     eventually(|| app.request("HEAD", &path(&id)).send().status == 200);
+}
+
+#[test]
+fn slow_downloads_by_link_take_nothing_from_the_key_of_the_project() {
+    let (app, id) = with_large_recording();
+    let link = link(&app, &id, "")["path"].as_str().unwrap().to_owned();
+    let open: Vec<_> = (0..64).map(|_| begin(&app, &link, "")).collect();
+    assert!(open.iter().all(|(_, status)| status == b"200"));
+    app.get(&link).anonymous().send().expect_error(429, "rate_limited", None);
+    let file = app.get(&path(&id)).send();
+    assert_eq!((file.status, file.body.len()), (200, 9 << 20));
+    app.get("/v1/rooms").send().expect(200);
+    drop(open);
+    eventually(|| app.request("HEAD", &link).anonymous().send().status == 200);
 }
 
 #[test]

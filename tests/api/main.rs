@@ -23,6 +23,7 @@ mod every_operation;
 mod faults;
 mod files;
 mod frame;
+mod head;
 mod key_rotation;
 mod livekit;
 mod metrics;

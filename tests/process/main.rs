@@ -16,6 +16,7 @@ mod kills;
 mod listen;
 mod listener;
 mod outage;
+mod pipelining;
 mod secrets;
 mod signals;
 mod standby;

@@ -5,9 +5,13 @@
 //! a browser sends none when it opens a page, and there is nothing here that `/openapi.json` does not show to everybody on
 //! the API listener. It only shows; calls to the API would come from another origin, which the API refuses.
 
-use actix_web::body::MessageBody;
+use std::convert::Infallible;
+
+use actix_web::body::{MessageBody, SizedStream};
 use actix_web::http::header::{CONTENT_ENCODING, ContentType};
+use actix_web::web::Bytes;
 use actix_web::{HttpResponse, web};
+use futures_util::stream;
 
 use super::{pages, viewer};
 use crate::http::error::ApiError;
@@ -69,5 +73,7 @@ async fn viewer_file(name: web::Path<String>) -> HttpResponse {
     if found.is_gzip {
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
-    response.content_type(kind).body(found.bytes)
+    let length: usize = found.parts.iter().map(|part| part.len()).sum();
+    let parts = found.parts.map(|part| Ok::<_, Infallible>(Bytes::from_static(part)));
+    response.content_type(kind).body(SizedStream::new(length as u64, stream::iter(parts)))
 }

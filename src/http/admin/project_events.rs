@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::timeout;
 use utoipa::IntoParams;
 
-use crate::http::client_stream::Handling;
+use crate::http::activity::Handling;
 use crate::http::error::ApiError;
 use crate::http::event_stream;
 use crate::http::input::FromQuery;

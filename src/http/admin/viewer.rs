@@ -12,12 +12,12 @@ const HEADER_LEN: usize = 30;
 /// The method of compression that gzip has too.
 const DEFLATE: usize = 8;
 /// The header of gzip, with no time and no name.
-const GZIP: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+static GZIP: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 /// A file of the viewer.
 pub struct File {
-    /// Its content, or that in gzip.
-    pub bytes: Vec<u8>,
+    /// Its content, or that in gzip, in parts of the archive.
+    pub parts: [&'static [u8]; 4],
     /// Whether they are compressed by gzip.
     pub is_gzip: bool,
 }
@@ -38,15 +38,15 @@ pub fn file(name: &str) -> Option<File> {
     None
 }
 
-fn read(entry: &[u8]) -> Option<File> {
+fn read(entry: &'static [u8]) -> Option<File> {
     let header = ARCHIVE.get(number::<4>(entry, 42)?..)?;
     let begin = HEADER_LEN + number::<2>(header, 26)? + number::<2>(header, 28)?;
     let content = header.get(begin..begin + number::<4>(entry, 20)?)?;
     let is_gzip = number::<2>(entry, 10)? == DEFLATE;
     // Both formats end with the checksum and the length of what was compressed.
     let (checksum, length) = (entry.get(16..20)?, entry.get(24..28)?);
-    let bytes = if is_gzip { [&GZIP, content, checksum, length].concat() } else { content.to_vec() };
-    Some(File { bytes, is_gzip })
+    let parts = if is_gzip { [&GZIP, content, checksum, length] } else { [content, &[], &[], &[]] };
+    Some(File { parts, is_gzip })
 }
 
 /// Reads a number of this many bytes.

@@ -19,8 +19,7 @@ use actix_web::web;
 use self::files::{EMBED, FILES, PAGE};
 use self::policy::{DEVICES, policy};
 use super::page::{framed_page_response, page_response};
-use super::resource::single_method_resource;
-use super::spec::Method;
+use super::resource::fixed_resource;
 use super::state::{AppState, CallPage};
 
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
@@ -30,18 +29,15 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 /// Routes the page, its files and its endpoints.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage) {
     let policy: Arc<str> = policy(&state.media_url, &page.embed_origins).into();
-    show(config, page, Arc::clone(&policy));
+    show(config, state, page, Arc::clone(&policy));
     for (name, content) in FILES {
         let policy = Arc::clone(&policy);
-        let file = web::get().to(move || {
-            let response = page_response(&policy).content_type(content_type(name)).body(content);
-            async { response }
-        });
-        config.service(single_method_resource(&format!("/call/{name}"), Method::Get, file));
+        let file = move || page_response(&policy).content_type(content_type(name)).body(content);
+        config.service(fixed_resource(&format!("/call/{name}"), state, file));
     }
     role::configure(config, state);
     if !page.embed_origins.is_empty() {
-        embed(config, policy);
+        embed(config, state, policy);
     }
     if let Some(project) = &page.dev_project {
         rooms::configure(config, state, project);
@@ -49,30 +45,27 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
 }
 
 /// Routes the page itself.
-fn show(config: &mut web::ServiceConfig, page: &CallPage, policy: Arc<str>) {
+fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage, policy: Arc<str>) {
     let parents = page.embed_origins.join(" ");
     let is_dev = page.dev_project.is_some();
     let text: web::Bytes = PAGE.replace("{dev}", &is_dev.to_string()).replace("{parents}", &parents).into();
-    let shown = web::get().to(move || {
+    let shown = move || {
         let mut response = if parents.is_empty() { page_response(&policy) } else { framed_page_response(&policy) };
-        let response =
-            response.insert_header((PERMISSIONS_POLICY, DEVICES)).content_type(ContentType::html()).body(text.clone());
-        async { response }
-    });
-    config.service(single_method_resource("/call", Method::Get, shown));
+        response.insert_header((PERMISSIONS_POLICY, DEVICES)).content_type(ContentType::html()).body(text.clone())
+    };
+    config.service(fixed_resource("/call", state, shown));
 }
 
 /// Routes the script that other pages load. It is public, so that a page with `crossorigin`, `integrity` or isolation may load it, too.
-fn embed(config: &mut web::ServiceConfig, policy: Arc<str>) {
-    let script = web::get().to(move || {
-        let response = page_response(&policy)
+fn embed(config: &mut web::ServiceConfig, state: &Arc<AppState>, policy: Arc<str>) {
+    let script = move || {
+        page_response(&policy)
             .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, "*"))
             .insert_header((CROSS_ORIGIN_RESOURCE_POLICY, "cross-origin"))
             .content_type(JAVASCRIPT)
-            .body(EMBED);
-        async { response }
-    });
-    config.service(single_method_resource("/embed.js", Method::Get, script));
+            .body(EMBED)
+    };
+    config.service(fixed_resource("/embed.js", state, script));
 }
 
 fn content_type(name: &str) -> &'static str {

@@ -2,22 +2,25 @@
 //! here, in pieces, by threads of the blocking pool.
 
 use std::io;
+use std::iter;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use actix_files::{HttpRange, NamedFile};
 use actix_web::body::SizedStream;
+use actix_web::http::StatusCode;
 use actix_web::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, ContentDisposition, DispositionParam,
-    DispositionType, ETag, EntityTag, HttpDate, IF_RANGE, IfNoneMatch, IfRange, LastModified, RANGE,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, Charset, ContentDisposition,
+    DispositionParam, DispositionType, ETag, EntityTag, ExtendedValue, HttpDate, IF_RANGE, IfNoneMatch, IfRange,
+    LastModified, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
-use actix_web::http::{Method, StatusCode};
 use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use conclave_model::permits::ProjectPermit;
 use futures_util::{Stream, stream};
+
+use crate::http::head::asks_for_head;
 
 /// Bytes that are read at once.
 const PIECE: u64 = 64 * 1_024;
@@ -63,13 +66,23 @@ pub fn respond(request: &HttpRequest, file: NamedFile, name: &str, permit: Proje
         let last = part.start + part.length - 1;
         response.insert_header((CONTENT_RANGE, format!("bytes {}-{last}/{size}", part.start)));
     }
-    response.content_type(file.content_type().clone()).insert_header(ContentDisposition {
-        disposition: DispositionType::Attachment,
-        parameters: vec![DispositionParam::Filename(name.to_owned())],
-    });
+    response
+        .content_type(file.content_type().clone())
+        .insert_header(ContentDisposition { disposition: DispositionType::Attachment, parameters: file_name(name) });
     // The length is that of the file also where nothing is sent.
-    let read = if request.method() == Method::HEAD { Part { length: 0, ..part } } else { part };
+    let read = if asks_for_head(request) { Part { length: 0, ..part } } else { part };
     response.body(SizedStream::new(part.length, pieces(file, read, permit)))
+}
+
+/// Returns the parameters with the name of a file. A name with other letters than those of ASCII is sent as RFC 8187 says, and in a form for
+/// clients that do not know it.
+fn file_name(name: &str) -> Vec<DispositionParam> {
+    let plain = name.chars().map(|letter| if letter.is_ascii() { letter } else { '_' }).collect();
+    let extended = (!name.is_ascii()).then(|| {
+        let charset = Charset::Ext("UTF-8".to_owned());
+        DispositionParam::FilenameExt(ExtendedValue { charset, language_tag: None, value: name.as_bytes().to_vec() })
+    });
+    iter::once(DispositionParam::Filename(plain)).chain(extended).collect()
 }
 
 /// Begins a response. A file that is no picture or sound must not become a page of this server.
@@ -121,7 +134,7 @@ impl Validators {
 /// Reads what part a request wants. Several ranges, other units than bytes and a file that has changed are answered with the whole file.
 fn wanted(request: &HttpRequest, size: u64, validators: &Validators) -> Wanted {
     let header = request.headers().get(RANGE).and_then(|value| value.to_str().ok());
-    match header.filter(|_| request.method() == Method::GET && validators.permit_range(request)) {
+    match header.filter(|_| !asks_for_head(request) && validators.permit_range(request)) {
         Some(header) => range(header, size),
         None => Wanted::Whole,
     }

@@ -19,11 +19,12 @@ use actix_files::NamedFile;
 use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::egress::{Egress, EgressDetail, EgressKind};
 use conclave_model::filepath::FilePath;
-use conclave_model::permits::PermitLimits;
 use conclave_model::{EgressId, ErrorCode, Problem, ProjectId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
+use super::admission::Admission;
+use super::downloads::{DOWNLOADS, Downloads};
 use super::error::ApiError;
 use super::frame::credential;
 use super::input::FromQuery;
@@ -32,10 +33,15 @@ use super::resource::method_not_allowed;
 use super::state::AppState;
 use link::{DEFAULT_LIFE, LinkQuery, checked_life};
 
-/// Downloads at once. Each has a connection, and a thread of the blocking pool while it reads.
-pub const DOWNLOADS: PermitLimits = PermitLimits { total: 256, of_project: 64 };
 /// When it is worth another try to begin a download.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// What a request for a file has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Credential {
+    Key,
+    Link,
+}
 
 /// Routes the files.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
@@ -45,9 +51,8 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let link = move |request: HttpRequest| respond(Arc::clone(&link_state), request, link);
     config.service(
         web::resource("/files/recordings/{egress_id}")
-            .route(web::get().to(file.clone()))
-            .route(web::head().to(file))
-            .default_service(web::to(async || method_not_allowed("GET, HEAD"))),
+            .route(web::get().to(file))
+            .default_service(web::to(async || method_not_allowed("GET"))),
     );
     config.service(
         web::resource("/files/recordings/{egress_id}/link")
@@ -73,25 +78,31 @@ fn egress_id(request: &HttpRequest) -> Result<EgressId, Problem> {
 
 /// Responds with the file of a recording.
 async fn file(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpResponse, ApiError> {
-    let (project, id) = authorize(state, request).await?;
-    let (file, name) = find_in_turn(state, &project, &id).await?;
-    let Some(permit) = state.checks.downloads.take_free(&project) else {
-        let message = format!("{} downloads of the project are running, as many as may be", DOWNLOADS.of_project);
+    let (credential, project, id) = authorize(state, request).await?;
+    let Downloads { by_key, by_link, link_requests } = &state.checks.downloads;
+    let (admission, permits, kind) = match credential {
+        Credential::Key => (&state.checks.admission, by_key, "with an API key"),
+        Credential::Link => (link_requests, by_link, "by link"),
+    };
+    let (file, name) = find_in_turn(state, admission, &project, &id).await?;
+    let Some(permit) = permits.take_free(&project) else {
+        let most = DOWNLOADS.of_project;
+        let message = format!("{most} downloads of the project {kind} are running, as many as may be");
         return Err(Problem::new(ErrorCode::RateLimited, message).after(RETRY_AFTER).into());
     };
     Ok(download::respond(request, file, &name, permit))
 }
 
-/// Returns the project that a request is for, by its link or its API key, and the recording.
-async fn authorize(state: &AppState, request: &HttpRequest) -> Result<(ProjectId, EgressId), ApiError> {
+/// Returns what a request has shown, the project that it is for, and the recording.
+async fn authorize(state: &AppState, request: &HttpRequest) -> Result<(Credential, ProjectId, EgressId), ApiError> {
     if request.query_string().is_empty() {
         let project = keyholder(state, request).await?;
-        return Ok((project, egress_id(request)?));
+        return Ok((Credential::Key, project, egress_id(request)?));
     }
     state.checks.limits.check_address(request)?;
     let id = egress_id(request)?;
     let link = LinkQuery::from_query(request.query_string())?;
-    Ok((link.check(&state.keys, &id, state.clock.now())?, id))
+    Ok((Credential::Link, link.check(&state.keys, &id, state.clock.now())?, id))
 }
 
 /// Returns the project of the API key that a request has.
@@ -103,8 +114,13 @@ async fn keyholder(state: &AppState, request: &HttpRequest) -> Result<ProjectId,
 }
 
 /// Finds the file of a recording when it is the project's turn.
-async fn find_in_turn(state: &AppState, project: &ProjectId, id: &EgressId) -> Result<(NamedFile, String), ApiError> {
-    let admitted = state.checks.admission.admit(Some(project.clone()))?;
+async fn find_in_turn(
+    state: &AppState,
+    admission: &Arc<Admission>,
+    project: &ProjectId,
+    id: &EgressId,
+) -> Result<(NamedFile, String), ApiError> {
+    let admitted = admission.admit(Some(project.clone()))?;
     admitted.turn().await?.handle(find(state, project, id)).await
 }
 
@@ -161,7 +177,7 @@ async fn link(state: &Arc<AppState>, request: &HttpRequest) -> Result<HttpRespon
     let LifeQuery { expires_in_seconds } = LifeQuery::from_query(request.query_string())?;
     let life = expires_in_seconds.map_or(DEFAULT_LIFE, |seconds| Duration::from_secs(seconds.into()));
     let life = checked_life(life).map_err(|message| Problem::invalid("expires_in_seconds", message))?;
-    find_in_turn(state, &project, &id).await?;
+    find_in_turn(state, &state.checks.admission, &project, &id).await?;
     let (path, expires_at) = link::make(&state.keys, &project, &id, state.clock.now(), life);
     Ok(HttpResponse::Ok().json(LinkJson { path, expires_at }))
 }

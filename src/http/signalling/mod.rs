@@ -17,8 +17,9 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_media::embedded::rtc::ConnectionMode;
 use conclave_media::embedded::{ConnectRequest, EmbeddedPlane, Refusal};
 
-use super::client_stream::opens_websocket;
 use super::error::ApiError;
+use super::head::asks_for_head;
+use super::request_boundary::opens_websocket;
 use super::resource::no_such_route;
 use super::state::AppState;
 pub use response::any_origin;
@@ -45,12 +46,11 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
         });
         config.service(resource(connect_path, connecting)).service(resource(validate_path, validating));
     }
-    let probe = web::head().to(async || any_origin(HttpResponse::Ok().finish()));
-    config.service(
-        web::resource("/")
-            .route(probe)
-            .default_service(web::to(async || any_origin(ApiError::from(no_such_route()).to_http()))),
-    );
+    let probe = web::to(async |request: HttpRequest| {
+        let is_probe = asks_for_head(&request);
+        any_origin(if is_probe { HttpResponse::Ok().finish() } else { ApiError::from(no_such_route()).to_http() })
+    });
+    config.service(web::resource("/").default_service(probe));
 }
 
 fn resource(path: &str, route: actix_web::Route) -> actix_web::Resource {

@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::fragments::{FragmentError, Fragments};
-use crate::http::client_stream::Handling;
+use crate::http::activity::Handling;
 
 /// The largest frame and message of a client, in bytes.
 const MAX_MESSAGE: usize = 2 * 1024 * 1024;

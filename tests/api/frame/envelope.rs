@@ -26,13 +26,13 @@ fn the_admin_surface_is_not_on_the_api_listener() {
 fn an_unsupported_method_is_405_with_the_allowed_ones() {
     let app = TestApp::start();
     for (method, path, allowed) in [
-        ("PUT", "/v1/rooms", "POST, GET"),
+        ("PUT", "/v1/rooms", "POST, GET, HEAD"),
         ("DELETE", "/v1/tokens", "POST"),
-        ("POST", "/v1/rooms/a", "GET, DELETE"),
+        ("POST", "/v1/rooms/a", "GET, HEAD, DELETE"),
         ("GET", "/v1/tokens", "POST"),
-        ("PATCH", "/v1/templates/tpl_000000000000/roles/host", "PUT, GET, DELETE"),
-        ("OPTIONS", "/v1/rooms", "POST, GET"),
-        ("PURGE", "/v1/rooms", "POST, GET"),
+        ("PATCH", "/v1/templates/tpl_000000000000/roles/host", "PUT, GET, HEAD, DELETE"),
+        ("OPTIONS", "/v1/rooms", "POST, GET, HEAD"),
+        ("PURGE", "/v1/rooms", "POST, GET, HEAD"),
     ] {
         let answer = app.request(method, path).send();
         answer.expect_error(405, "method_not_allowed", None);
@@ -46,19 +46,19 @@ fn paths_outside_the_operations_answer_with_the_error_envelope_too() {
     for path in ["/healthz", "/openapi.json"] {
         let answer = app.post(path).send();
         answer.expect_error(405, "method_not_allowed", None);
-        assert_eq!(answer.headers["allow"], "GET", "{path}");
+        assert_eq!(answer.headers["allow"], "GET, HEAD", "{path}");
     }
     for (method, path, allowed) in [
-        ("POST", "/healthz", "GET"),
-        ("POST", "/readyz", "GET"),
-        ("PUT", "/metrics", "GET"),
-        ("DELETE", "/debug/actors", "GET"),
-        ("DELETE", "/debug/actors/system", "GET"),
-        ("POST", "/debug/events", "GET"),
-        ("POST", "/docs", "GET"),
+        ("POST", "/healthz", "GET, HEAD"),
+        ("POST", "/readyz", "GET, HEAD"),
+        ("PUT", "/metrics", "GET, HEAD"),
+        ("DELETE", "/debug/actors", "GET, HEAD"),
+        ("DELETE", "/debug/actors/system", "GET, HEAD"),
+        ("POST", "/debug/events", "GET, HEAD"),
+        ("POST", "/docs", "GET, HEAD"),
         ("GET", "/sandbox/join", "POST"),
         ("GET", "/sandbox/outage", "POST"),
-        ("POST", "/sandbox/participants/PA_1", "GET"),
+        ("POST", "/sandbox/participants/PA_1", "GET, HEAD"),
     ] {
         let answer = app.admin(method, path).send();
         answer.expect_error(405, "method_not_allowed", None);

@@ -8,5 +8,6 @@ mod envelope;
 mod idempotency;
 mod limits;
 mod origins;
+mod pipelining;
 mod precedence;
 mod projects;

@@ -57,6 +57,8 @@ pub fn attack(options: &AttackOptions) -> Result<Done, BenchError> {
         Attack::EmptyPackets => stranger::send_packets(options, until, &[0; 2 * 32 * 1024]),
         Attack::StrangePackets => stranger::send_packets(options, until, &stranger::packets_without_meaning()),
         Attack::JoinRequests => stranger::ask_to_join(options, until),
+        Attack::PipelinedUnread => stranger::pipeline_unread(options, until),
+        Attack::Pipelined => stranger::pipeline(options, until),
         Attack::AdminTokens => stranger::guess_admin_tokens(options, until),
         Attack::CandidateOffers
         | Attack::SectionOffers

@@ -68,6 +68,10 @@ pub enum Attack {
     StrangePackets,
     /// A stranger asks to join with join requests that inflate to many messages, without a valid token.
     JoinRequests,
+    /// A stranger sends requests for large files one after another, and reads nothing.
+    PipelinedUnread,
+    /// A stranger sends requests one after another without waiting, and reads the responses.
+    Pipelined,
     /// A stranger guesses the token of the admin listener.
     AdminTokens,
     /// A participant sends offers with thousands of candidates.

@@ -18,6 +18,8 @@ use crate::media::signalling::Signalling;
 
 /// The messages in a join request: more than one of 1 MiB can hold.
 const MESSAGES: usize = 524_000;
+/// The requests that are sent in one write.
+const PIPELINED: usize = 500;
 /// How long the server may take to say where its media port is.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -47,6 +49,18 @@ pub fn ask_to_join(options: &AttackOptions, until: Instant) -> Result<Done, Benc
     let head = format!("GET /rtc/v1/validate?access_token=none&join_request={text}");
     let request = request("none", &head, "");
     on_each_connection(&options.api, until, |stream, done| exchange(stream, &request, done))
+}
+
+/// Sends pipelined requests for the OpenAPI description until the server reads no further, and holds the connection.
+pub fn pipeline_unread(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
+    let requests = request("none", "GET /openapi.json", "").repeat(PIPELINED);
+    on_each_connection(&options.api, until, |stream, done| send(stream, &requests, done))
+}
+
+/// Sends pipelined requests, and reads what comes.
+pub fn pipeline(options: &AttackOptions, until: Instant) -> Result<Done, BenchError> {
+    let requests = request("none", "GET /healthz", "").repeat(PIPELINED);
+    on_each_connection(&options.api, until, |stream, done| exchange(stream, &requests, done))
 }
 
 /// Guesses the token of the admin listener.

@@ -1,0 +1,270 @@
+//! Where the requests of a connection end, so that one request is read at a time.
+//!
+//! actix-http decodes everything that it has read: 128 KiB of pipelined requests become thousands of parsed requests, several megabytes
+//! of memory, while the client reads no response. [`ClientStream`](super::client_stream::ClientStream) therefore hands it the bytes of one
+//! request only, and those of the next one once the response was sent.
+//!
+//! A head ends with its first empty line, which is found here. Which body follows is taken from the request that actix-http has parsed
+//! ([`Body::of`]): two parsers of the same headers could differ. Bytes that actix-http refuses close the connection, so they need no
+//! care here.
+
+use actix_web::http::Method;
+use actix_web::http::header::{CONTENT_LENGTH, UPGRADE};
+use actix_web::{HttpMessage, HttpRequest};
+
+/// The body that follows the head of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// None.
+    Absent,
+    /// So many bytes.
+    Length(u64),
+    /// Chunks, up to an empty one and the trailers.
+    Chunked,
+    /// All that follows, as for a websocket.
+    Rest,
+}
+
+impl Body {
+    /// Returns the body that actix-http reads behind a request.
+    pub fn of(request: &HttpRequest) -> Self {
+        let length = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok();
+        if request.chunked().unwrap_or(false) {
+            return Self::Chunked;
+        }
+        if opens_websocket(request) {
+            return Self::Rest;
+        }
+        match length() {
+            Some(length) if length > 0 => Self::Length(length),
+            _ if request.method() == Method::CONNECT => Self::Rest,
+            _ => Self::Absent,
+        }
+    }
+}
+
+/// Whether a request asks for a websocket. All that follows is its body then.
+pub fn opens_websocket(request: &HttpRequest) -> bool {
+    let mut protocols = request.headers().get_all(UPGRADE).filter_map(|value| value.to_str().ok());
+    protocols.any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
+}
+
+/// The part of a request that is read next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Empty lines before a head, which are ignored.
+    Start,
+    /// A head, in a line with content or not.
+    Head { is_empty_line: bool },
+    /// Nothing until the request was parsed, see [`RequestBoundary::begin_body`].
+    Unknown,
+    /// So many bytes of a body.
+    Length(u64),
+    /// A chunked body.
+    Chunked(Chunked),
+    /// All that follows.
+    Rest,
+    /// Nothing: the request has ended.
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chunked {
+    /// The digits of a chunk's size.
+    Size(u64),
+    /// What follows the size in its line.
+    Extension(u64),
+    /// Bytes of a chunk.
+    Data(u64),
+    /// The end of the line behind a chunk.
+    DataEnd,
+    /// A line of the trailers, with content or not.
+    Trailer { is_empty_line: bool },
+}
+
+/// Finds the end of each request in what a client sends.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestBoundary(Part);
+
+impl Default for RequestBoundary {
+    fn default() -> Self {
+        Self(Part::Start)
+    }
+}
+
+impl RequestBoundary {
+    /// Whether bytes that follow belong to the request that is read.
+    pub fn is_open(self) -> bool {
+        !matches!(self.0, Part::Unknown | Part::End)
+    }
+
+    /// Whether the request was read to its end.
+    pub fn is_end(self) -> bool {
+        self.0 == Part::End
+    }
+
+    /// The head that was read has been parsed: this body follows. Without effect at any other time.
+    pub fn begin_body(&mut self, body: Body) {
+        if self.0 == Part::Unknown {
+            self.0 = match body {
+                Body::Absent => Part::End,
+                Body::Length(length) => Part::Length(length),
+                Body::Chunked => Part::Chunked(Chunked::Size(0)),
+                Body::Rest => Part::Rest,
+            };
+        }
+    }
+
+    /// The next request may be read.
+    pub fn begin_next(&mut self) {
+        self.0 = Part::Start;
+    }
+
+    /// Returns how many of these bytes belong to the request that is read, and remembers that they were read.
+    pub fn advance(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while at < bytes.len() && self.is_open() {
+            at += match self.0 {
+                Part::Rest => bytes.len() - at,
+                Part::Length(left) => {
+                    let taken = at_most(bytes.len() - at, left);
+                    let left = left - taken as u64;
+                    self.0 = if left == 0 { Part::End } else { Part::Length(left) };
+                    taken
+                }
+                Part::Chunked(Chunked::Data(left)) => {
+                    let taken = at_most(bytes.len() - at, left);
+                    let left = left - taken as u64;
+                    self.0 = Part::Chunked(if left == 0 { Chunked::DataEnd } else { Chunked::Data(left) });
+                    taken
+                }
+                part => {
+                    self.0 = after(part, bytes[at]);
+                    1
+                }
+            };
+        }
+        at
+    }
+}
+
+fn at_most(available: usize, left: u64) -> usize {
+    usize::try_from(left).map_or(available, |left| left.min(available))
+}
+
+/// Returns the part that follows a byte of a head, or of what frames chunks.
+fn after(part: Part, byte: u8) -> Part {
+    match (part, byte) {
+        (Part::Start, b'\r' | b'\n') => Part::Start,
+        (Part::Head { is_empty_line: true }, b'\n') => Part::Unknown,
+        (Part::Head { .. }, b'\n') => Part::Head { is_empty_line: true },
+        // A line feed alone ends a line, too, so a carriage return is no content.
+        (Part::Head { is_empty_line: true }, b'\r') => part,
+        (Part::Start | Part::Head { .. }, _) => Part::Head { is_empty_line: false },
+        (Part::Chunked(chunked), byte) => after_chunked(chunked, byte),
+        (part, _) => part,
+    }
+}
+
+fn after_chunked(chunked: Chunked, byte: u8) -> Part {
+    let next = match (chunked, byte) {
+        (Chunked::Size(0) | Chunked::Extension(0), b'\n') => Chunked::Trailer { is_empty_line: true },
+        (Chunked::Size(size) | Chunked::Extension(size), b'\n') => Chunked::Data(size),
+        (Chunked::Size(size), byte) => match char::from(byte).to_digit(16) {
+            Some(digit) => Chunked::Size(size.saturating_mul(16).saturating_add(digit.into())),
+            None => Chunked::Extension(size),
+        },
+        (Chunked::DataEnd, b'\n') => Chunked::Size(0),
+        (Chunked::Trailer { is_empty_line: true }, b'\n') => return Part::End,
+        (Chunked::Trailer { .. }, b'\n') => Chunked::Trailer { is_empty_line: true },
+        (Chunked::Trailer { is_empty_line: true }, b'\r') => chunked,
+        (Chunked::Trailer { .. }, _) => Chunked::Trailer { is_empty_line: false },
+        (chunked, _) => chunked,
+    };
+    Part::Chunked(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(method: &str, headers: &[(&'static str, &'static str)]) -> HttpRequest {
+        let request = TestRequest::with_uri("/").method(method.parse().unwrap());
+        headers.iter().fold(request, |request, header| request.insert_header(*header)).to_http_request()
+    }
+
+    #[test]
+    fn the_body_is_the_one_that_actix_reads() {
+        for (method, headers, expected) in [
+            ("GET", &[][..], Body::Absent),
+            ("POST", &[("content-length", "0")], Body::Absent),
+            ("POST", &[("content-length", " 12 ")], Body::Length(12)),
+            ("POST", &[("transfer-encoding", "Chunked")], Body::Chunked),
+            ("GET", &[("upgrade", "websocket"), ("content-length", "5")], Body::Rest),
+            ("GET", &[("upgrade", "websocket"), ("transfer-encoding", "chunked")], Body::Chunked),
+            ("CONNECT", &[], Body::Rest),
+            ("CONNECT", &[("content-length", "3")], Body::Length(3)),
+        ] {
+            assert_eq!(Body::of(&request(method, headers)), expected, "{method} {headers:?}");
+        }
+    }
+
+    /// Requests as they are sent, each with the body that follows its head.
+    fn sent() -> impl Strategy<Value = (Vec<u8>, Body)> {
+        let end = || prop_oneof![Just("\r\n"), Just("\n")];
+        let head = ("(\r\n|\n){0,2}", "[a-z]{1,9}", prop::collection::vec("[A-Za-z]{1,5}: [ -~]{0,9}", 0..4), end())
+            .prop_map(|(before, line, headers, end)| {
+                format!(
+                    "{before}{line}{end}{}{end}",
+                    headers.iter().map(|line| format!("{line}{end}")).collect::<String>()
+                )
+            });
+        let chunks = prop::collection::vec((prop::collection::vec(any::<u8>(), 1..40), "(;[a-z]{0,3})?"), 0..4);
+        let chunked =
+            (chunks, prop::collection::vec("[a-z]{1,4}: [a-z\r]{0,4}", 0..3)).prop_map(|(chunks, trailers)| {
+                let mut body: Vec<u8> = Vec::new();
+                for (data, extension) in chunks {
+                    body.extend(format!("{:x}{extension}\r\n", data.len()).as_bytes());
+                    body.extend(data);
+                    body.extend(b"\r\n");
+                }
+                let trailers: String = trailers.iter().map(|line| format!("{line}\r\n")).collect();
+                body.extend(format!("0\r\n{trailers}\r\n").as_bytes());
+                (body, Body::Chunked)
+            });
+        let plain = prop::collection::vec(any::<u8>(), 1..50).prop_map(|body| {
+            let length = Body::Length(body.len() as u64);
+            (body, length)
+        });
+        let body = prop_oneof![Just((Vec::new(), Body::Absent)), plain, chunked];
+        (head, body).prop_map(|(head, (bytes, body))| ([head.into_bytes(), bytes].concat(), body))
+    }
+
+    proptest! {
+        #[test]
+        fn each_request_ends_where_it_was_written_to_end(
+            requests in prop::collection::vec(sent(), 1..5),
+            size in 1_usize..60,
+        ) {
+            let all: Vec<u8> = requests.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+            let (mut boundary, mut at) = (RequestBoundary::default(), 0);
+            for (bytes, body) in &requests {
+                let mut read = 0;
+                while !boundary.is_end() {
+                    let part = &all[at..(at + size).min(all.len())];
+                    let taken = boundary.advance(part);
+                    prop_assert!(taken > 0 || !boundary.is_open(), "it waits for more than there is");
+                    (at, read) = (at + taken, read + taken);
+                    if !boundary.is_open() {
+                        boundary.begin_body(*body);
+                    }
+                }
+                prop_assert_eq!(read, bytes.len());
+                boundary.begin_next();
+            }
+        }
+    }
+}
