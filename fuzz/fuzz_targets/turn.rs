@@ -13,7 +13,7 @@ use conclave_fuzz::{records, seeds};
 use conclave_model::{Clock, MediaAddress, Secret, Timestamp};
 use conclave_turn::credentials::{password, username};
 use conclave_turn::machine::{MessageReader, Reaction, Session, Transport};
-use conclave_turn::{PATIENCE, TurnServer, TurnSettings};
+use conclave_turn::{MAX_ALLOCATIONS, PATIENCE, TurnServer, TurnSettings};
 use libfuzzer_sys::fuzz_target;
 use stun_types::attribute::{Nonce, RawAttribute, Realm, Username};
 use stun_types::message::{
@@ -51,10 +51,16 @@ fn run(data: &[u8]) {
     let Some((transport, rest)) = data.split_first() else { return };
     let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
     let peers = [MediaAddress { bound: bound(), advertised: worker() }];
-    let settings =
-        TurnSettings { secret: Secret::new(SECRET), peers: &peers, clock: clock.clone(), patience: PATIENCE };
+    let server = TurnServer::new(TurnSettings {
+        secret: Secret::new(SECRET),
+        peers: &peers,
+        clock: clock.clone(),
+        patience: PATIENCE,
+        max_allocations: MAX_ALLOCATIONS,
+    });
+    let _access = server.admit("PA_mallory", "prj_000000000001".parse().unwrap());
     let transport = if transport % 2 == 0 { Transport::Udp } else { Transport::Stream };
-    let session = TurnServer::new(settings).session("198.51.100.1:5000".parse().unwrap(), transport);
+    let session = server.session("198.51.100.1:5000".parse().unwrap(), transport);
     let mut world = World { session, clock, challenge: None, has_signed: false };
     world.receive(&Message::builder_request(ALLOCATE, MessageWriteVec::new()).finish());
     for record in records::read(rest).take(RECORDS) {

@@ -21,6 +21,9 @@ use crate::tls::{Socket, TlsAcceptor};
 /// How long a connection may send nothing before it is taken for one of HTTP, which has its own deadline.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The bytes that the system keeps of a client of TURN until they are read, so that few are left of one that has closed its connection.
+const TURN_RECEIVE_BUFFER: usize = 256 * 1024;
+
 /// What a listener speaks.
 #[derive(Clone, Default)]
 pub struct Protocols {
@@ -85,9 +88,11 @@ impl Acceptor {
     async fn serve_turn(&self, turn: &TurnServer, socket: Socket, peer: SocketAddr, permit: ConnectionPermit) {
         let _permit = permit;
         // Media waits for nothing. A socket that refuses is about to end.
-        let _ = socket.set_nodelay();
+        let _ = (socket.set_nodelay(), socket.set_receive_buffer(TURN_RECEIVE_BUFFER));
         tokio::select! {
-            () = Box::pin(turn.serve(socket, peer)) => {}
+            served = turn.serve(peer, move || socket.into_current_runtime()) => {
+                let _ = served.inspect_err(|error| log::error!(error:%; "the threads of TURN cannot be started"));
+            }
             () = self.stopping.notified() => {}
         }
     }

@@ -1,5 +1,6 @@
 //! How many files and sockets the process may open, and how many of them connections of clients may be.
 
+use conclave_media::embedded::turn_server::MAX_ALLOCATIONS;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::config::Config;
@@ -8,9 +9,10 @@ use crate::config::Config;
 pub(super) const ADMIN_MAX_CONNECTIONS: usize = 1_024;
 /// Descriptors for the admin listener, the database, and calls to LiveKit and to webhook receivers.
 const RESERVED: usize = ADMIN_MAX_CONNECTIONS + 1_024;
-/// The most descriptors for the sockets of the TURN server's allocations, and the share of all descriptors that they have at the most.
-const RELAYS: usize = 4_096;
+/// The share of all descriptors that the sockets of the TURN server's allocations have at the most.
 const SHARE_OF_RELAYS: usize = 4;
+/// The share of all descriptors that the media workers' connections of clients by TCP have at the most.
+const SHARE_OF_MEDIA: usize = 8;
 /// Descriptors of a session with PostgreSQL: its socket, and those of its runtime.
 const OF_SESSION: usize = 5;
 
@@ -22,6 +24,24 @@ pub(super) fn raise_limit() {
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         log::warn!("the limit of open files could not be raised: {error}");
     }
+}
+
+/// Returns how many allocations the TURN server may have: fewer if the process could not open as many sockets.
+pub(super) fn max_allocations() -> usize {
+    relays(open_files(getrlimit(Resource::Nofile).current))
+}
+
+/// Returns how many connections of clients by TCP all media workers may have together.
+pub(super) fn max_media_connections() -> usize {
+    open_files(getrlimit(Resource::Nofile).current) / SHARE_OF_MEDIA
+}
+
+fn relays(open_files: usize) -> usize {
+    MAX_ALLOCATIONS.min(open_files / SHARE_OF_RELAYS)
+}
+
+fn open_files(limit: Option<u64>) -> usize {
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// Returns how many connections the API listener may have beside the sessions with PostgreSQL: as configured, or fewer if the process
@@ -65,9 +85,9 @@ impl Wanted {
 /// Returns how many connections are allowed with a limit of open files, and why they are fewer than configured, if they are.
 fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<String>) {
     let Wanted { connections, sockets, sessions, has_turn } = wanted;
-    let open_files = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let open_files = open_files(limit);
     let configured = usize::try_from(connections).unwrap_or(usize::MAX);
-    let relays = if has_turn { RELAYS.min(open_files / SHARE_OF_RELAYS) } else { 0 };
+    let relays = if has_turn { relays(open_files) } else { 0 };
     let allowed = within(configured, sockets, open_files.saturating_sub(sessions * OF_SESSION + relays));
     let problem = || {
         format!(
@@ -97,5 +117,11 @@ mod tests {
         let wanted = |sessions, has_turn| Wanted { connections: 16_384, sockets: 1, sessions, has_turn };
         let allowed = |sessions, has_turn| allowed_connections(wanted(sessions, has_turn), Some(1_024)).0;
         assert_eq!((allowed(0, false), allowed(26, false), allowed(0, true)), (512, 447, 384));
+    }
+
+    #[test]
+    fn allocations_of_the_turn_server_take_a_quarter_of_few_descriptors() {
+        let allowed = |limit| relays(open_files(limit));
+        assert_eq!([None, Some(1_048_576), Some(4_096), Some(1_024)].map(allowed), [4_096, 4_096, 1_024, 256]);
     }
 }

@@ -16,8 +16,8 @@ use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
 use conclave_model::{Clock, LeaseCheck, Secret};
 
-use super::egress;
 use super::turn::{self, Reachable};
+use super::{descriptors, egress};
 use crate::config::{Config, PortRange, RtcConfig, TurnConfig};
 use crate::error::CliError;
 use crate::http::metrics::Metrics;
@@ -80,6 +80,8 @@ fn start_workers(
     settings: &RtcConfig,
 ) -> Result<Vec<Arc<rtc::WorkerMetrics>>, BindError> {
     let mut wanted = rtc_config(settings);
+    let of_worker = descriptors::max_media_connections() / wanted_workers(settings);
+    wanted.limits.tcp_connections = wanted.limits.tcp_connections.min(of_worker);
     workers_problem(settings).iter().for_each(|problem| log::info!("{problem}"));
     let mut started = builder.start_workers(&wanted);
     if matches!(started, Err(BindError::NoAddress)) {
@@ -148,11 +150,16 @@ pub(crate) fn buffer_problem() -> Option<String> {
 /// Returns why there are fewer media workers than wanted; `None` if there are not.
 pub(crate) fn workers_problem(settings: &RtcConfig) -> Option<String> {
     let PortRange(ports) = settings.udp_ports.as_ref().filter(|PortRange(ports)| *ports.start() > 0)?;
-    let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
-    let wanted = if settings.workers == 0 { cores() } else { settings.workers };
+    let wanted = wanted_workers(settings);
     (ports.len() < wanted).then(|| {
         format!("media.rtc.udp_ports has {} of the ports that {wanted} media workers need, one each", ports.len())
     })
+}
+
+/// Returns how many media workers there are if there are as many ports.
+fn wanted_workers(settings: &RtcConfig) -> usize {
+    let cores = || available_parallelism().map_or(1, NonZeroUsize::get);
+    if settings.workers == 0 { cores() } else { settings.workers }
 }
 
 /// Returns the settings of the media workers.

@@ -6,6 +6,7 @@ use conclave_media::embedded::{EmbeddedPlaneBuilder, OwnTurn, TurnServers};
 use conclave_model::Secret;
 use url::Url;
 
+use super::descriptors;
 use crate::config::{Config, ConfigError, TURN_PORT};
 use crate::error::CliError;
 
@@ -28,7 +29,8 @@ pub(super) fn start(
     reachable: Reachable<'_>,
     secret: &Secret,
 ) -> Result<(), CliError> {
-    let Some(mut relay) = config.has_turn_server().then(|| builder.relay(secret.clone())).flatten() else {
+    let relay = || builder.relay(secret.clone(), descriptors::max_allocations());
+    let Some(mut relay) = config.has_turn_server().then(relay).flatten() else {
         return Ok(());
     };
     let port = serve_udp(&mut relay, builder, config.media.rtc.turn.udp_port)?;

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use conclave_media::embedded::turn_server::Connection;
 use socket2::SockRef;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -24,14 +26,9 @@ impl Socket {
     /// # Errors
     /// The connection is closed.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        match self {
-            Self::Plain(tcp) => tcp.peer_addr(),
-            Self::Tls(tls) => tls.get_ref().0.peer_addr(),
-        }
+        self.tcp().peer_addr()
     }
-}
 
-impl Socket {
     /// Waits for the first byte that the client sends, which stays to be read. `None` at the end.
     ///
     /// # Errors
@@ -51,24 +48,50 @@ impl Socket {
     /// # Errors
     /// The connection is closed.
     pub fn set_nodelay(&self) -> io::Result<()> {
-        match self {
-            Self::Plain(tcp) => tcp.set_nodelay(true),
-            Self::Tls(tls) => tls.get_ref().0.set_nodelay(true),
-        }
+        self.tcp().set_nodelay(true)
     }
-}
 
-impl Socket {
+    /// Limits the bytes that the system keeps of a client until they are read.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub fn set_receive_buffer(&self, bytes: usize) -> io::Result<()> {
+        SockRef::from(self.tcp()).set_recv_buffer_size(bytes)
+    }
+
     /// Bounds what the kernel keeps of a response that the client does not read. What is on its way to a client that reads is not bounded.
     ///
     /// # Errors
     /// The connection is closed.
     pub fn bound_unsent(&self, bytes: u32) -> io::Result<()> {
-        let tcp = match self {
+        SockRef::from(self.tcp()).set_tcp_notsent_lowat(bytes)
+    }
+
+    /// Moves the connection to the runtime that this is called on, so that its events arrive there.
+    ///
+    /// # Errors
+    /// The connection is closed, or the process has too many files open.
+    pub fn into_current_runtime(mut self) -> io::Result<Self> {
+        let moved = std::net::TcpStream::from(self.tcp().as_fd().try_clone_to_owned()?);
+        let moved = TcpStream::from_std(moved)?;
+        match &mut self {
+            Self::Plain(tcp) => *tcp = moved,
+            Self::Tls(tls) => *tls.get_mut().0 = moved,
+        }
+        Ok(self)
+    }
+
+    fn tcp(&self) -> &TcpStream {
+        match self {
             Self::Plain(tcp) => tcp,
             Self::Tls(tls) => tls.get_ref().0,
-        };
-        SockRef::from(tcp).set_tcp_notsent_lowat(bytes)
+        }
+    }
+}
+
+impl Connection for Socket {
+    fn has_closed(&self) -> bool {
+        self.tcp().has_closed()
     }
 }
 

@@ -1,10 +1,12 @@
 //! The allocation of a client: how long it lasts, whom it may send to, and the numbers of its channels.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use stun_types::message::{IntegrityKey, TransactionId};
 
+use crate::members::Member;
 use crate::quotas::Permit;
 
 /// How long an allocation lasts without a refresh: the default of RFC 8656, whatever a client asks for.
@@ -32,7 +34,7 @@ pub struct Allocation {
     permissions: Vec<(IpAddr, Duration)>,
     channels: Vec<Channel>,
     /// Counts it until it is dropped.
-    _permit: Permit,
+    permit: Permit,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +58,7 @@ impl Allocation {
         now: Duration,
     ) -> Self {
         let (expires, permissions, channels) = (now + LIFETIME, Vec::new(), Vec::new());
-        Self { username, key, request, relayed, expires, permissions, channels, _permit: permit }
+        Self { username, key, request, relayed, expires, permissions, channels, permit }
     }
 
     /// Lets it last for another [`LIFETIME`].
@@ -64,9 +66,14 @@ impl Allocation {
         self.expires = now + LIFETIME;
     }
 
-    /// Returns whether it is over.
-    pub fn has_expired(&self, now: Duration) -> bool {
-        self.expires <= now
+    /// Returns whether it is over: its time is, or its participant has left.
+    pub fn has_ended(&self, now: Duration) -> bool {
+        self.expires <= now || self.member().has_left()
+    }
+
+    /// Returns the participant that it belongs to.
+    pub fn member(&self) -> &Arc<Member> {
+        self.permit.member()
     }
 
     /// Permits a peer, at all of its ports. The number of permissions is bounded by the number of addresses of media workers, which the
@@ -115,7 +122,8 @@ mod tests {
     use stun_types::message::{IntegrityAlgorithm, LongTermCredentials};
 
     use super::*;
-    use crate::quotas::Quotas;
+    use crate::members::member;
+    use crate::quotas::{MAX_ALLOCATIONS, Quotas};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -126,16 +134,17 @@ mod tests {
     fn allocation(now: Duration) -> Allocation {
         let key = LongTermCredentials::new("a".into(), "b".into()).to_key("c".into());
         let key = key.make_key(IntegrityAlgorithm::Sha1);
-        let permit = Quotas::default().admit("a", address("192.0.2.9:1").ip()).unwrap();
+        let quotas = Quotas::new(MAX_ALLOCATIONS);
+        let permit = quotas.admit(&member("a", "prj_000000000001"), address("192.0.2.9:1").ip()).unwrap();
         Allocation::new(("a".into(), key), 1.into(), address("192.0.2.1:1"), permit, now)
     }
 
     #[test]
     fn an_allocation_lasts_as_long_as_it_is_refreshed() {
         let mut made = allocation(SECOND);
-        assert!(!made.has_expired(LIFETIME) && made.has_expired(LIFETIME + SECOND));
+        assert!(!made.has_ended(LIFETIME) && made.has_ended(LIFETIME + SECOND));
         made.refresh(LIFETIME);
-        assert!(!made.has_expired(2 * LIFETIME - SECOND) && made.has_expired(2 * LIFETIME));
+        assert!(!made.has_ended(2 * LIFETIME - SECOND) && made.has_ended(2 * LIFETIME));
     }
 
     #[test]

@@ -42,17 +42,30 @@ impl MessageReader {
     ///
     /// [`InvalidMessage`], after which the stream is of no use.
     pub fn next_message(&mut self) -> Result<Option<&[u8]>, InvalidMessage> {
+        let Some(length) = self.next_length()? else { return Ok(None) };
+        let start = self.taken;
+        self.taken += length.next_multiple_of(4);
+        Ok(self.bytes.get(start..start + length))
+    }
+
+    /// Returns whether [`MessageReader::next_message`] returns a message or fails, without another [`MessageReader::push`].
+    pub fn has_message(&self) -> bool {
+        !matches!(self.next_length(), Ok(None))
+    }
+
+    /// Returns the length of the next message without padding, if it is complete.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidMessage`], after which the stream is of no use.
+    pub fn next_length(&self) -> Result<Option<usize>, InvalidMessage> {
         let rest = self.bytes.get(self.taken..).unwrap_or_default();
         let Some(length) = message_length(rest)? else { return Ok(None) };
         let padded = length.next_multiple_of(4);
         if padded > MAX_MESSAGE {
             return Err(InvalidMessage);
         }
-        if rest.len() < padded {
-            return Ok(None);
-        }
-        self.taken += padded;
-        Ok(rest.get(..length))
+        Ok((rest.len() >= padded).then_some(length))
     }
 }
 
@@ -98,8 +111,8 @@ mod tests {
             let mut read = Vec::new();
             for bytes in stream.chunks(cut) {
                 reader.push(bytes);
-                while let Some(message) = reader.next_message().unwrap() {
-                    read.push(message[4..].to_vec());
+                while reader.has_message() {
+                    read.push(reader.next_message().unwrap().unwrap()[4..].to_vec());
                 }
             }
             prop_assert_eq!(read, payloads);

@@ -15,6 +15,7 @@ mod allocation;
 mod challenge;
 pub mod credentials;
 mod framing;
+mod members;
 mod metrics;
 mod peers;
 mod quotas;
@@ -39,5 +40,9 @@ pub mod machine {
 }
 
 pub use framing::is_turn;
+pub use members::RelayAccess;
 pub use metrics::{TurnMetrics, TurnRefusal};
-pub use server::{PATIENCE, TurnServer, TurnSettings, UdpRelay};
+pub use quotas::MAX_ALLOCATIONS;
+pub use server::{PATIENCE, TurnServer, UdpRelay};
+pub use shared::TurnSettings;
+pub use stream::Connection;

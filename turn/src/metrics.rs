@@ -11,7 +11,7 @@ pub struct TurnMetrics {
     pub from_clients: AtomicU64,
     /// Bytes of datagrams that media workers sent to clients.
     pub to_clients: AtomicU64,
-    /// Datagrams that were not relayed, because the way to their receiver was busy.
+    /// Datagrams that were not relayed, because the way to their receiver was busy or their sender exceeded its rate.
     pub dropped: AtomicU64,
     refused: [AtomicU64; TurnRefusal::ALL.len()],
 }
@@ -19,11 +19,11 @@ pub struct TurnMetrics {
 /// Why a request or a datagram of a client was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnRefusal {
-    /// The credentials are wrong or have expired.
+    /// The credentials are wrong or have expired, or their participant has left.
     Credentials,
     /// The peer is no media worker, or not permitted.
     Peer,
-    /// The participant or the address has as many allocations as it may.
+    /// The participant, the project or the address has as many allocations as it may.
     Quota,
     /// There are as many allocations as there may be, or no socket.
     Capacity,

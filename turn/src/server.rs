@@ -1,22 +1,23 @@
 //! The TURN server: what its users start, and hand connections to.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conclave_model::{Clock, MediaAddress, Secret};
+use conclave_model::ProjectId;
+use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UdpSocket;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
 
+use crate::members::RelayAccess;
 use crate::metrics::TurnMetrics;
-use crate::peers::Peers;
-use crate::shared::Shared;
-use crate::stream::StreamClient;
+use crate::shared::{Shared, TurnSettings};
+use crate::stream::{Connection, StreamClient};
 use crate::udp::UdpClients;
 
 /// How large the buffers of the UDP sockets should be. The system may limit them to less.
@@ -25,46 +26,62 @@ const BUFFER_BYTES: usize = 4 * 1_024 * 1_024;
 /// How long a connection may be without an allocation.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a TURN server needs to know.
-pub struct TurnSettings<'a> {
-    /// Signs the credentials of participants, see [`crate::credentials`].
-    pub secret: Secret,
-    /// The sockets that may be relayed to.
-    pub peers: &'a [MediaAddress],
-    /// The time by which credentials and allocations end.
-    pub clock: Clock,
-    /// How long a connection may be without an allocation; [`PATIENCE`] outside of tests.
-    pub patience: Duration,
-}
+/// The threads that serve clients by TCP and TLS.
+const STREAM_THREADS: usize = 2;
 
 /// A TURN server. Clones share it.
 #[derive(Clone)]
-pub struct TurnServer(Arc<Shared>);
+pub struct TurnServer {
+    shared: Arc<Shared>,
+    streams: Arc<StreamThreads>,
+}
 
 impl TurnServer {
-    /// A server without clients.
+    /// A server without clients, and without participants that may be clients.
     #[must_use]
     pub fn new(settings: TurnSettings<'_>) -> Self {
-        let TurnSettings { secret, peers, clock, patience } = settings;
-        Self(Arc::new(Shared::new(secret, Peers::new(peers), clock, patience)))
+        Self { shared: Arc::new(Shared::new(settings)), streams: Arc::default() }
     }
 
     /// Returns what it counts.
     #[must_use]
     pub fn metrics(&self) -> Arc<TurnMetrics> {
-        Arc::clone(&self.0.metrics)
+        Arc::clone(&self.shared.metrics)
+    }
+
+    /// Lets a participant in a room of a project use the server, by credentials with this name, until the result is dropped.
+    #[must_use]
+    pub fn admit(&self, name: &str, project: ProjectId) -> RelayAccess {
+        self.shared.members.admit(name, project)
     }
 
     /// Returns the state machine of a client.
     #[cfg(feature = "fuzzing")]
     #[must_use]
     pub fn session(&self, client: SocketAddr, transport: crate::session::Transport) -> crate::session::Session {
-        crate::session::Session::new(Arc::clone(&self.0), client, transport)
+        crate::session::Session::new(Arc::clone(&self.shared), client, transport)
     }
 
-    /// Serves a client that has connected, until the connection ends. Must be called on a runtime.
-    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S, client: SocketAddr) {
-        StreamClient::new(Arc::clone(&self.0), stream, client).run().await;
+    /// Serves a client that has connected, until the connection ends or this is dropped. The connection is made by `open` on a thread
+    /// of the server, and handled there: callers have other things to do than to relay.
+    ///
+    /// # Errors
+    /// The threads cannot be started.
+    pub async fn serve<S, F>(&self, client: SocketAddr, open: F) -> io::Result<()>
+    where
+        S: Connection + 'static,
+        F: FnOnce() -> io::Result<S> + Send + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        let mut task = AbortOnDrop(self.streams.handle()?.spawn(async move {
+            // A socket that cannot be opened anew has ended.
+            if let Ok(stream) = open() {
+                StreamClient::new(shared, stream, client).run().await;
+            }
+        }));
+        // The task fails if the threads end, and its client with them.
+        let _ = (&mut task.0).await;
+        Ok(())
     }
 
     /// Serves clients by UDP on a thread of its own, at a port of these addresses. With port 0 the system chooses one, the same for all.
@@ -76,13 +93,59 @@ impl TurnServer {
         let bound = sockets.iter().map(std::net::UdpSocket::local_addr).collect::<io::Result<Vec<_>>>()?;
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let shared = Arc::clone(&self.0);
+        let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("turn".into()).spawn(move || {
             if let Err(error) = serve_sockets(&runtime, &shared, sockets, stopped) {
                 log::error!(error:%; "TURN over UDP has ended");
             }
         })?;
         Ok(UdpRelay { bound, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl fmt::Debug for TurnServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TurnServer")
+    }
+}
+
+/// The threads that serve clients by TCP and TLS, started for the first of them. They end when this is dropped.
+#[derive(Default)]
+struct StreamThreads(Mutex<Option<Runtime>>);
+
+impl StreamThreads {
+    fn handle(&self) -> io::Result<Handle> {
+        let mut runtime = self.0.lock();
+        let running = match &mut *runtime {
+            Some(running) => running,
+            none => none.insert(
+                Builder::new_multi_thread()
+                    .worker_threads(STREAM_THREADS)
+                    .thread_name("turn-tcp")
+                    .enable_io()
+                    .enable_time()
+                    .build()?,
+            ),
+        };
+        Ok(running.handle().clone())
+    }
+}
+
+impl Drop for StreamThreads {
+    fn drop(&mut self) {
+        // Unlike the drop of a runtime, this may be called on a thread of another one.
+        if let Some(runtime) = self.0.get_mut().take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A task that ends with its handle.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -16,6 +16,7 @@ use turn_types::message::{ALLOCATE, CHANNEL_BIND, CREATE_PERMISSION, REFRESH, SE
 use crate::allocation::Allocation;
 use crate::credentials::{password, valid_name};
 use crate::framing::push_channel_data;
+use crate::members::Member;
 use crate::metrics::TurnRefusal;
 use crate::quotas::Excess;
 use crate::request::{ends_allocation, has_own_length, peer_addresses, sent_data, unknown_attributes};
@@ -62,6 +63,7 @@ pub struct Session {
 struct Authenticated {
     username: String,
     key: IntegrityKey,
+    member: Arc<Member>,
 }
 
 /// A request that has failed, and the key that signs the answer.
@@ -70,6 +72,8 @@ struct Failed(Failure, Option<IntegrityKey>);
 impl Session {
     /// A client that has sent nothing yet.
     pub fn new(shared: Arc<Shared>, client: SocketAddr, transport: Transport) -> Self {
+        // A client of a socket for both families is known by its IPv4 address, which is what it compares with its own.
+        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         Self { shared, client, transport, allocation: None }
     }
 
@@ -78,12 +82,22 @@ impl Session {
         self.allocation.is_some()
     }
 
-    /// Ends the allocation if its time is over.
+    /// Returns the participant that has the allocation.
+    pub fn member(&self) -> Option<&Arc<Member>> {
+        self.allocation.as_ref().map(Allocation::member)
+    }
+
+    /// Ends the allocation if its time is over or its participant has left.
     pub fn expire(&mut self) {
         let now = self.shared.clock.monotonic();
-        if self.allocation.as_ref().is_some_and(|allocation| allocation.has_expired(now)) {
+        if self.allocation.as_ref().is_some_and(|allocation| allocation.has_ended(now)) {
             self.release();
         }
+    }
+
+    /// Returns the allocation, unless its participant has left.
+    fn usable_allocation(&self) -> Option<&Allocation> {
+        self.allocation.as_ref().filter(|allocation| !allocation.member().has_left())
     }
 
     /// Handles a message of the client: STUN, or channel data.
@@ -105,7 +119,7 @@ impl Session {
     /// Appends a datagram that the relay's socket has received, for the client. Returns whether it is of a permitted peer.
     pub fn push_relayed(&self, from: SocketAddr, payload: &[u8], out: &mut Vec<u8>) -> bool {
         let now = self.shared.clock.monotonic();
-        let Some(allocation) = &self.allocation else { return false };
+        let Some(allocation) = self.usable_allocation() else { return false };
         let Some(peer) = self.shared.peers.advertised(from).filter(|peer| allocation.permits(peer.ip(), now)) else {
             return false;
         };
@@ -118,8 +132,9 @@ impl Session {
 
     fn relay_channel_data<'a>(&self, bytes: &'a [u8]) -> Reaction<'a> {
         let now = self.shared.clock.monotonic();
-        let Some((allocation, (number, length))) = self.allocation.as_ref().zip(ChannelData::parse_header(bytes).ok())
-        else {
+        let parsed = self.usable_allocation().zip(ChannelData::parse_header(bytes).ok());
+        // An empty datagram means nothing to a media worker, and costs as much as another.
+        let Some((allocation, (number, length))) = parsed.filter(|(_, (_, length))| *length > 0) else {
             return Reaction::Nothing;
         };
         let payload = bytes.get(4..4 + length);
@@ -132,8 +147,11 @@ impl Session {
 
     fn relay_data<'a>(&self, bytes: &'a [u8]) -> Reaction<'a> {
         let now = self.shared.clock.monotonic();
-        let Some(allocation) = &self.allocation else { return Reaction::Nothing };
+        let Some(allocation) = self.usable_allocation() else { return Reaction::Nothing };
         let Some((peer, payload)) = sent_data(bytes) else { return self.refuse_silently(TurnRefusal::Request) };
+        if payload.is_empty() {
+            return Reaction::Nothing;
+        }
         if !allocation.permits(peer.ip(), now) {
             return self.refuse_silently(TurnRefusal::Peer);
         }
@@ -205,7 +223,10 @@ impl Session {
         if request.validate_integrity_with_key(&key).is_err() {
             return Err(self.challenge(ErrorCode::UNAUTHORIZED));
         }
-        Ok(Authenticated { username: username.to_owned(), key })
+        // The name is read only now that it is known to be one that this server has given.
+        let member = valid_name(username, self.shared.clock.now()).and_then(|name| self.shared.members.get(name));
+        let Some(member) = member else { return Err(self.challenge(ErrorCode::UNAUTHORIZED)) };
+        Ok(Authenticated { username: username.to_owned(), key, member })
     }
 
     /// Returns the key of a user name: that of the allocation, or one that is made of the password.
@@ -269,15 +290,13 @@ impl Session {
             return Ok(response::allocated(request, allocation.relayed, self.client, &client.key));
         }
         let relayed_ip = self.relayed_ip(request)?;
-        // It was valid a moment ago.
-        let name = client.username.split_once(':').map_or("", |(_, name)| name);
-        let permit = self.shared.quotas.admit(name, self.client.ip()).map_err(|excess| match excess {
+        let permit = self.shared.quotas.admit(&client.member, self.client.ip()).map_err(|excess| match excess {
             Excess::Quota => Failure::Code(ErrorCode::ALLOCATION_QUOTA_REACHED),
             Excess::Capacity => Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY),
         })?;
         let port = open(relayed_ip).map_err(|_| Failure::Code(ErrorCode::INSUFFICIENT_CAPACITY))?;
         let relayed = SocketAddr::from((relayed_ip, port));
-        let Authenticated { username, key } = client;
+        let Authenticated { username, key, .. } = client;
         let response = response::allocated(request, relayed, self.client, &key);
         let (id, now) = (request.transaction_id(), self.shared.clock.monotonic());
         self.allocation = Some(Allocation::new((username, key), id, relayed, permit, now));

@@ -3,13 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use conclave_model::{Clock, Secret};
+use conclave_model::{Clock, MediaAddress, Secret};
 
 use crate::challenge::Nonces;
+use crate::members::Members;
 use crate::metrics::TurnMetrics;
 use crate::peers::Peers;
 use crate::quotas::Quotas;
 use crate::strangers::Strangers;
+
+/// What a TURN server needs to know.
+pub struct TurnSettings<'a> {
+    /// Signs the credentials of participants, see [`crate::credentials`].
+    pub secret: Secret,
+    /// The sockets that may be relayed to.
+    pub peers: &'a [MediaAddress],
+    /// The time by which credentials and allocations end.
+    pub clock: Clock,
+    /// How long a connection may be without an allocation; [`PATIENCE`](crate::PATIENCE) outside of tests.
+    pub patience: Duration,
+    /// How many allocations there may be, each with a socket; at most [`MAX_ALLOCATIONS`](crate::MAX_ALLOCATIONS).
+    pub max_allocations: usize,
+}
 
 /// What all clients share.
 pub struct Shared {
@@ -18,6 +33,8 @@ pub struct Shared {
     pub peers: Peers,
     pub clock: Clock,
     pub nonces: Nonces,
+    /// The participants that may have allocations.
+    pub members: Members,
     pub quotas: Quotas,
     pub strangers: Strangers,
     pub metrics: Arc<TurnMetrics>,
@@ -26,10 +43,19 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Nothing is allocated.
-    pub fn new(secret: Secret, peers: Peers, clock: Clock, patience: Duration) -> Self {
-        let strangers = Strangers::new(&clock);
-        let (nonces, quotas, metrics) = (Nonces::new(), Quotas::default(), Arc::default());
-        Self { secret, peers, clock, nonces, quotas, strangers, metrics, patience }
+    /// Nothing is allocated, and nobody may allocate anything.
+    pub fn new(settings: TurnSettings<'_>) -> Self {
+        let TurnSettings { secret, peers, clock, patience, max_allocations } = settings;
+        Self {
+            secret,
+            peers: Peers::new(peers),
+            strangers: Strangers::new(&clock),
+            clock,
+            nonces: Nonces::new(),
+            members: Members::default(),
+            quotas: Quotas::new(max_allocations),
+            metrics: Arc::default(),
+            patience,
+        }
     }
 }

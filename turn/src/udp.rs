@@ -10,6 +10,7 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 use tokio::time::interval;
 
+use crate::members::Pace;
 use crate::relay::{MAX_DATAGRAM, Relay, receive, send};
 use crate::session::{Reaction, Session, Transport};
 use crate::shared::Shared;
@@ -110,8 +111,13 @@ impl UdpClient {
     }
 
     fn handle(&self, shared: &Shared, socket: &UdpSocket, client: SocketAddr, bytes: &[u8]) {
+        let mut session = self.session.lock();
+        if session.member().is_some_and(|member| member.pace(bytes.len()) != Pace::Handle) {
+            return shared.metrics.note_from_client(bytes.len(), false);
+        }
         // Its socket is open already.
-        let reaction = self.session.lock().receive(bytes, &mut |_| Err(std::io::ErrorKind::AlreadyExists.into()));
+        let reaction = session.receive(bytes, &mut |_| Err(std::io::ErrorKind::AlreadyExists.into()));
+        drop(session);
         match reaction {
             Reaction::Nothing => {}
             Reaction::Reply(response) => drop(send(socket, &response, client)),

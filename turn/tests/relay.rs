@@ -9,14 +9,16 @@ mod client;
 #[path = "support/requests.rs"]
 mod requests;
 
-use std::io::Read;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use conclave_model::{Clock, MediaAddress, Secret, Timestamp};
 use conclave_turn::credentials::{password, username};
-use conclave_turn::{TurnServer, TurnSettings, UdpRelay};
+use conclave_turn::{MAX_ALLOCATIONS, RelayAccess, TurnServer, TurnSettings, UdpRelay};
 
 use client::{Link, READ_TIMEOUT, TurnClient};
 use requests::{channel_data, code, relayed};
@@ -25,6 +27,7 @@ use requests::{channel_data, code, relayed};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "hush";
+const LOOPBACK: &str = "127.0.0.1";
 
 /// A server that relays to the socket of the test, which stands for a media worker.
 struct World {
@@ -34,6 +37,8 @@ struct World {
     /// Serves clients by TCP.
     tcp: SocketAddr,
     udp: UdpRelay,
+    /// The participants that are in a room, by name.
+    present: RefCell<HashMap<String, RelayAccess>>,
 }
 
 impl World {
@@ -49,12 +54,20 @@ impl World {
         let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
         let peers = [MediaAddress { bound: address, advertised: address }];
         let secret = Secret::new(SECRET);
-        let server = TurnServer::new(TurnSettings { secret, peers: &peers, clock: clock.clone(), patience });
+        let server = TurnServer::new(TurnSettings {
+            secret,
+            peers: &peers,
+            clock: clock.clone(),
+            patience,
+            max_allocations: MAX_ALLOCATIONS,
+        });
         let udp = server.serve_udp(&[address.ip()], 0).unwrap();
-        Self { tcp: serve_tcp(server.clone()), udp, server, clock, worker }
+        Self { tcp: serve_tcp(server.clone(), LOOPBACK), udp, server, clock, worker, present: RefCell::default() }
     }
 
     fn client(&self, link: Link, name: &str) -> TurnClient {
+        let admit = || self.server.admit(name, "prj_000000000001".parse().unwrap());
+        self.present.borrow_mut().entry(name.to_owned()).or_insert_with(admit);
         let username = username(name, self.clock.now().after(Duration::from_secs(3_600)));
         let password = password(&Secret::new(SECRET), &username);
         TurnClient::new(link, &username, password.reveal())
@@ -92,9 +105,9 @@ impl World {
     }
 }
 
-/// Serves clients on a thread of their own. Returns its address.
-fn serve_tcp(server: TurnServer) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// Accepts clients at a free port of an address, on a thread. Returns where.
+fn serve_tcp(server: TurnServer, address: &str) -> SocketAddr {
+    let listener = TcpListener::bind((address, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     listener.set_nonblocking(true).unwrap();
     std::thread::spawn(move || {
@@ -104,7 +117,9 @@ fn serve_tcp(server: TurnServer) -> SocketAddr {
             loop {
                 let (stream, client) = listener.accept().await.unwrap();
                 let server = server.clone();
-                tokio::spawn(async move { server.serve(stream, client).await });
+                let stream = stream.into_std().unwrap();
+                let open = move || tokio::net::TcpStream::from_std(stream);
+                tokio::spawn(async move { server.serve(client, open).await });
             }
         });
     });
@@ -238,9 +253,122 @@ fn messages_may_come_in_pieces_and_several_at_once() {
     let bytes = [channel_data(0x4000, b"one"), channel_data(0x4000, b""), channel_data(0x4000, b"three")].concat();
     bytes.iter().for_each(|byte| client.write(&[*byte]));
     client.write(&bytes);
-    for expected in [&b"one"[..], b"", b"three", b"one", b"", b"three"] {
+    for expected in [&b"one"[..], b"three", b"one", b"three"] {
         world.take(expected);
     }
+}
+
+#[test]
+fn empty_datagrams_are_not_relayed() {
+    let world = World::new();
+    for mut client in [world.by_tcp(), world.by_udp()] {
+        client.allocate();
+        let bind = client.requests.bind(0x4000, world.peer());
+        assert_eq!(client.code(&bind), 0);
+        client.write(&channel_data(0x4000, b""));
+        client.write(&requests::send(world.peer(), b""));
+        client.write(&channel_data(0x4000, b"something"));
+        world.take(b"something");
+    }
+}
+
+#[test]
+fn what_a_client_has_sent_is_dropped_when_it_closes_and_others_are_served_meanwhile() {
+    let world = World::new();
+    let (mut flooding, mut other) = (world.by_tcp(), world.client(Link::Stream(Box::new(world.connect())), "PA_bob"));
+    flooding.allocate();
+    other.allocate();
+    // More than a minute of messages, for as much as a participant may send.
+    let empty = channel_data(0x4000, b"").repeat(400_000);
+    let mut left = &empty[..];
+    let Some(mut stream) = flooding.into_tcp() else { panic!("it is connected by TCP") };
+    stream.set_nonblocking(true).unwrap();
+    let end = Instant::now() + Duration::from_millis(500);
+    while Instant::now() < end && !left.is_empty() {
+        match stream.write(left) {
+            Ok(written) => left = &left[written..],
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+    assert!(empty.len() - left.len() > 4 * 10_000, "the buffers have taken more than is handled meanwhile");
+    other.send(world.peer(), b"ping");
+    world.take(b"ping");
+    assert_eq!(world.allocations(), 2);
+    drop(stream);
+    let closed = Instant::now();
+    eventually("its allocation ends", || world.allocations() == 1);
+    assert!(closed.elapsed() < Duration::from_secs(5), "{:?}", closed.elapsed());
+}
+
+#[test]
+fn a_participant_sends_a_bounded_number_of_messages_a_second_over_all_its_connections() {
+    let world = World::new();
+    let mut clients: Vec<_> = (0..4).map(|_| world.by_tcp()).collect();
+    for client in &mut clients {
+        client.allocate();
+        let bind = client.requests.bind(0x4000, world.peer());
+        assert_eq!(client.code(&bind), 0);
+    }
+    let start = Instant::now();
+    let flood = channel_data(0x4000, b"x").repeat(2_500);
+    let threads: Vec<_> = clients
+        .into_iter()
+        .map(|client| {
+            let (mut stream, flood) = (client.into_tcp().unwrap(), flood.clone());
+            std::thread::spawn(move || {
+                stream.write_all(&flood).unwrap();
+                stream
+            })
+        })
+        .collect();
+    // 500 in each tenth of a second, of which the first may have begun before. More wait for a second, and are dropped then.
+    let metrics = world.server.metrics();
+    eventually("all messages are handled or dropped", || {
+        read(&metrics.from_clients) + read(&metrics.dropped) == 10_000
+    });
+    let (took, handled) = (start.elapsed(), read(&metrics.from_clients));
+    let windows = u64::try_from(took.as_millis() / 100).unwrap() + 2;
+    assert!((5_000..=windows * 500).contains(&handled) && took > Duration::from_millis(800), "{handled} in {took:?}");
+    threads.into_iter().for_each(|thread| drop(thread.join().unwrap()));
+}
+
+#[test]
+fn an_allocation_ends_with_its_participant_and_its_credentials_are_worth_nothing_then() {
+    let world = World::new();
+    let (mut by_udp, mut by_tcp) = (world.by_udp(), world.by_tcp());
+    let mut other = world.client(Link::Stream(Box::new(world.connect())), "PA_bob");
+    other.allocate();
+    for client in [&mut by_udp, &mut by_tcp] {
+        client.allocate();
+        client.send(world.peer(), b"ping");
+        world.take(b"ping");
+    }
+    world.present.borrow_mut().remove("PA_alice");
+    by_udp.send(world.peer(), b"late");
+    by_tcp.send(world.peer(), b"late");
+    eventually("its allocations end", || world.allocations() == 1);
+    by_tcp.wait_for_end();
+    let refresh = by_udp.requests.refresh(600);
+    assert_eq!(by_udp.code(&refresh), 401);
+    let username = username("PA_alice", world.clock.now().after(Duration::from_secs(3_600)));
+    let password = password(&Secret::new(SECRET), &username);
+    let mut again = TurnClient::new(Link::Stream(Box::new(world.connect())), &username, password.reveal());
+    assert_eq!(code(&again.allocate()), 401);
+    other.send(world.peer(), b"on");
+    world.take(b"on");
+}
+
+#[test]
+fn a_client_by_ipv4_of_a_socket_for_both_families_has_an_ipv4_address() {
+    let world = World::new();
+    let both = serve_tcp(world.server.clone(), "::");
+    let stream = TcpStream::connect((LOOPBACK, both.port())).unwrap();
+    let own = stream.local_addr().unwrap();
+    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+    let mut client = world.client(Link::Stream(Box::new(stream)), "PA_alice");
+    let bound = client.ask(&requests::binding());
+    assert_eq!(requests::mapped(&bound), own);
+    assert_eq!(requests::mapped(&client.allocate()), own);
 }
 
 #[test]

@@ -89,9 +89,10 @@ impl EmbeddedPlaneBuilder {
         Ok(self.workers.insert(workers).metrics())
     }
 
-    /// Returns a TURN server that relays to the media workers, whose credentials are made with this secret; `None` without workers.
-    pub fn relay(&self, secret: Secret) -> Option<OwnTurn> {
-        self.workers.as_ref().map(|workers| OwnTurn::new(secret, workers, self.clock.clone()))
+    /// Returns a TURN server that relays to the media workers, whose credentials are made with this secret, with so many allocations at the
+    /// most; `None` without workers.
+    pub fn relay(&self, secret: Secret, max_allocations: usize) -> Option<OwnTurn> {
+        self.workers.as_ref().map(|workers| OwnTurn::new(secret, workers, self.clock.clone(), max_allocations))
     }
 
     /// Returns the addresses of this machine that the media workers listen on.
@@ -102,10 +103,12 @@ impl EmbeddedPlaneBuilder {
 
     /// Builds the plane.
     pub fn build(self) -> EmbeddedPlane {
+        let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());
+        let common = Common::new(self.max_tracks, self.has_sandbox).with_relay(relay);
         EmbeddedPlane::new(Inner {
             stream_key_rates: StreamKeyRates::new(&self.clock),
             budgets: Budgets::new(&self.clock, self.changes_per_second),
-            common: Arc::new(Common::new(self.max_tracks, self.has_sandbox)),
+            common: Arc::new(common),
             clock: self.clock,
             signer: self.signer,
             rooms: self.rooms,

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use conclave_model::egress::EgressState;
 use conclave_model::ingress::StreamKeyHash;
 use conclave_model::{EgressId, IngressId, NamespacedRoom, ParticipantSid};
+use conclave_turn::{RelayAccess, TurnServer};
 use parking_lot::Mutex;
 
 use super::egress::{Egress, EndedEgresses};
@@ -37,6 +38,8 @@ pub(super) struct Common {
     pub max_tracks: usize,
     rooms: Mutex<HashMap<Owned, NamespacedRoom>>,
     ended: Mutex<EndedEgresses>,
+    /// The TURN server in this process, if there is one.
+    relay: Option<TurnServer>,
     /// The participants that left last, for the sandbox; `None` without it. Then nothing is put into inboxes either.
     left: Option<Mutex<RecentlyLeft>>,
     /// Whether the server stops. Set before the rooms are emptied, and read under a room's lock.
@@ -48,7 +51,17 @@ impl Common {
     pub fn new(max_tracks: usize, has_sandbox: bool) -> Self {
         let left = has_sandbox.then(Mutex::default);
         let is_stopping = AtomicBool::default();
-        Self { max_tracks, rooms: Mutex::default(), ended: Mutex::default(), left, is_stopping }
+        Self { max_tracks, rooms: Mutex::default(), ended: Mutex::default(), relay: None, left, is_stopping }
+    }
+
+    /// Lets participants use the TURN server in this process.
+    pub fn with_relay(self, relay: Option<TurnServer>) -> Self {
+        Self { relay, ..self }
+    }
+
+    /// Returns a participant's access to the TURN server in this process, if there is one.
+    pub fn relay_access(&self, sid: &ParticipantSid, room: &NamespacedRoom) -> Option<RelayAccess> {
+        self.relay.as_ref().map(|relay| relay.admit(sid.as_str(), room.split().0))
     }
 
     /// Lets no participant join from now on.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use conclave_model::event::{ParticipantRef, TrackSummary};
 use conclave_model::participant::{MAX_KBPS_ATTRIBUTE, Participant, ParticipantState, Track};
 use conclave_model::{Identity, NamespacedRoom, ParticipantSid, RoleName, Timestamp, TrackSid};
+use conclave_turn::RelayAccess;
 
 use super::bitrate_meter::BitrateMeter;
 use super::client::Client;
@@ -38,6 +39,8 @@ pub(super) struct LocalParticipant {
     pub client: Option<Box<Client>>,
     /// Whether its join was reported, so that its leave has to be.
     pub is_reported: bool,
+    /// Its access to the TURN server in this process, which ends when it leaves.
+    pub relay_access: Option<RelayAccess>,
 }
 
 impl LocalParticipant {
@@ -67,6 +70,7 @@ impl LocalParticipant {
             version: 0,
             client: None,
             is_reported: false,
+            relay_access: None,
         }
     }
 
@@ -138,6 +142,7 @@ impl LocalParticipant {
 
     /// Marks it as disconnected, and returns the tracks that it published until then.
     pub fn disconnect(&mut self) -> Vec<Track> {
+        self.relay_access = None;
         self.participant.state = ParticipantState::Disconnected;
         self.participant.is_publisher = false;
         std::mem::take(&mut self.participant.tracks)

@@ -167,8 +167,9 @@ impl Machine {
     }
 
     /// Adds a participant that is joining.
-    fn insert(&mut self, participant: LocalParticipant) {
+    fn insert(&mut self, mut participant: LocalParticipant) {
         self.common.note_joining(participant.sid(), &self.name);
+        participant.relay_access = self.common.relay_access(participant.sid(), &self.name);
         self.participants.insert(participant.sid().clone(), participant);
     }
 

@@ -60,13 +60,10 @@ impl TurnServers {
 
 impl OwnTurn {
     /// A server that relays to these media workers. It has no clients yet.
-    pub(super) fn new(secret: Secret, workers: &Workers, clock: Clock) -> Self {
+    pub(super) fn new(secret: Secret, workers: &Workers, clock: Clock, max_allocations: usize) -> Self {
         let peers = workers.udp_addresses();
-        Self {
-            server: TurnServer::new(TurnSettings { secret, peers: &peers, clock, patience: PATIENCE }),
-            urls: Vec::new(),
-            udp: None,
-        }
+        let settings = TurnSettings { secret, peers: &peers, clock, patience: PATIENCE, max_allocations };
+        Self { server: TurnServer::new(settings), urls: Vec::new(), udp: None }
     }
 
     /// Serves clients by UDP at this port of the addresses that the media workers listen on; at a free one for 0. Returns the port.

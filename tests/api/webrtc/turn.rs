@@ -30,9 +30,6 @@ use requests::{code, relayed};
 /// The API secret of the media plane, from which the credentials are derived.
 const API_SECRET: &str = "the-secret-of-the-media-plane-in-tests";
 
-/// The participants' part of user names.
-const NAME: &str = "PA_alice";
-
 impl PacketSocket for TurnClient {
     fn send(&mut self, packet: &[u8], destination: SocketAddr) {
         TurnClient::send(self, destination, packet);
@@ -71,17 +68,23 @@ fn start() -> TestApp {
     TestApp::start_with_webrtc_and(with_turn)
 }
 
+/// Joins a participant to a room of its own. Returns its sid.
+fn join(app: &TestApp) -> String {
+    app.room("relayed");
+    app.join("relayed", "alice", "host")
+}
+
 /// The credentials of a participant that expire in this time.
-fn credentials(app: &TestApp, life: Duration) -> (String, String) {
+fn credentials(app: &TestApp, sid: &str, life: Duration) -> (String, String) {
     let key = blake3::derive_key("conclave 2026 credentials of TURN", API_SECRET.as_bytes());
-    let username = username(NAME, app.clock.now().after(life));
+    let username = username(sid, app.clock.now().after(life));
     let password = password(&Secret::new(STANDARD.encode(key)), &username);
     (username, password.reveal().to_owned())
 }
 
-/// A client with valid credentials.
-fn client(app: &TestApp, link: Link) -> TurnClient {
-    let (username, password) = credentials(app, Duration::from_secs(3_600));
+/// A client with valid credentials of a participant.
+fn client(app: &TestApp, sid: &str, link: Link) -> TurnClient {
+    let (username, password) = credentials(app, sid, Duration::from_secs(3_600));
     TurnClient::new(link, &username, &password)
 }
 
@@ -152,7 +155,7 @@ fn a_server_has_no_relay_unless_it_is_wanted() {
     let alice = call.join("alice", "host");
     let Response::Join(join) = &call.clients[alice].responses[0] else { panic!("a join comes first") };
     assert!(join.ice_servers.is_empty());
-    let mut stranger = client(&call.app, by_tcp(api(&call.app)));
+    let mut stranger = client(&call.app, &call.clients[alice].sid, by_tcp(api(&call.app)));
     let allocate = stranger.requests.allocate();
     stranger.write(&allocate);
     stranger.wait_for_end();
@@ -161,7 +164,7 @@ fn a_server_has_no_relay_unless_it_is_wanted() {
 #[test]
 fn nothing_but_media_workers_is_relayed_to() {
     let app = start();
-    let mut alice = client(&app, by_tcp(api(&app)));
+    let mut alice = client(&app, &join(&app), by_tcp(api(&app)));
     assert_eq!(relayed(&alice.allocate()).ip().to_string(), "127.0.0.1");
     let worker = media_worker(&app);
     for (peer, permit, bind) in [
@@ -180,10 +183,81 @@ fn nothing_but_media_workers_is_relayed_to() {
 }
 
 #[test]
+fn an_allocation_ends_when_its_participant_leaves_or_its_room_ends() {
+    let app = start();
+    app.room("other");
+    let other = app.join("other", "bob", "host");
+    let mut bob = client(&app, &other, by_tcp(api(&app)));
+    assert_eq!(code(&bob.allocate()), 0);
+    let ends: [fn(&TestApp, &str); 3] = [
+        |app, sid| app.leave(sid, true),
+        |app, _| app.delete("/v1/rooms/relayed/participants/alice").send().expect_empty(204),
+        |app, _| app.delete("/v1/rooms/relayed").send().expect_empty(204),
+    ];
+    app.room("relayed");
+    for end in ends {
+        let sid = app.join("relayed", "alice", "host");
+        let mut alice = client(&app, &sid, by_tcp(api(&app)));
+        assert_eq!(code(&alice.allocate()), 0);
+        end(&app, &sid);
+        alice.wait_for_end();
+        eventually(|| metric(&app, "conclave_turn_allocations") == 1.);
+        let mut again = client(&app, &sid, by_tcp(api(&app)));
+        assert_eq!(code(&again.allocate()), 401, "its credentials are worth nothing");
+    }
+    let refresh = bob.requests.refresh(600);
+    assert_eq!(bob.code(&refresh), 0);
+}
+
+#[test]
+fn a_token_that_joins_again_and_again_keeps_the_allocations_of_one_participant() {
+    let app = start();
+    app.room("relayed");
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let sid = app.join("relayed", "alice", "host");
+        for _ in 0..24 {
+            let mut alice = client(&app, &sid, by_tcp(api(&app)));
+            assert_eq!(code(&alice.allocate()), 0);
+            clients.push(alice);
+        }
+    }
+    eventually(|| metric(&app, "conclave_turn_allocations") == 24.);
+}
+
+#[test]
+fn empty_messages_at_full_speed_hold_up_no_request() {
+    let app = start();
+    let mut alice = client(&app, &join(&app), by_tcp(api(&app)));
+    let worker = media_worker(&app);
+    assert_eq!(code(&alice.allocate()), 0);
+    let bind = alice.requests.bind(0x4000, worker);
+    assert_eq!(alice.code(&bind), 0);
+    let mut stream = alice.into_tcp().unwrap();
+    let end = std::time::Instant::now() + Duration::from_secs(2);
+    let flooding = std::thread::spawn(move || {
+        let empty = requests::channel_data(0x4000, b"").repeat(4_096);
+        stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        while std::time::Instant::now() < end {
+            // What it cannot send waits, as for any client.
+            let _ = stream.write_all(&empty);
+        }
+    });
+    while !flooding.is_finished() {
+        app.get("/v1/rooms").send().expect(200);
+    }
+    flooding.join().unwrap();
+    eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
+    assert_eq!(metric(&app, "conclave_turn_bytes_total{direction=\"from_clients\"}"), 0., "nothing was relayed");
+}
+
+#[test]
 fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
     let app = start();
-    let (username, password) = credentials(&app, Duration::from_secs(60));
-    for (name, password) in [(username.as_str(), "wrong"), ("1:PA_alice", &password), ("nobody", &password)] {
+    let sid = join(&app);
+    let (username, password) = credentials(&app, &sid, Duration::from_secs(60));
+    let old = format!("1:{sid}");
+    for (name, password) in [(username.as_str(), "wrong"), (&old, &password), ("nobody", &password)] {
         let mut stranger = TurnClient::new(by_tcp(api(&app)), name, password);
         assert_eq!(code(&stranger.allocate()), 401, "{name}");
     }
@@ -196,12 +270,12 @@ fn credentials_are_of_this_server_and_expire_and_a_participant_has_a_quota() {
     drop(alice);
     // The quota is that of all the clients of one participant.
     eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
-    let mut clients: Vec<_> = (0..25).map(|_| client(&app, by_tcp(api(&app)))).collect();
+    let mut clients: Vec<_> = (0..25).map(|_| client(&app, &sid, by_tcp(api(&app)))).collect();
     let codes: Vec<_> = clients.iter_mut().map(|client| code(&client.allocate())).collect();
     assert!(codes[..24].iter().all(|code| *code == 0) && codes[24] == 486, "{codes:?}");
     drop(clients);
     eventually(|| metric(&app, "conclave_turn_allocations") == 0.);
-    let mut again = client(&app, by_tcp(api(&app)));
+    let mut again = client(&app, &sid, by_tcp(api(&app)));
     assert_eq!(code(&again.allocate()), 0);
 }
 
@@ -223,6 +297,29 @@ fn by_tls(app: &TestApp, certificate: &[u8]) -> Connection {
     connect(app.port(), "localhost", certificate, app.clock.now()).unwrap()
 }
 
+/// Joins a participant to a room of its own. Returns its sid.
+fn join_by_tls(app: &TestApp, certificate: &[u8]) -> String {
+    let create = |path: &str, body: &str| {
+        let mut connection = by_tls(app, certificate);
+        write!(
+            connection,
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            app.key,
+            body.len()
+        )
+        .unwrap();
+        let mut response = String::new();
+        connection.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 201 "), "{response}");
+        serde_json::from_str::<serde_json::Value>(response.split_once("\r\n\r\n").unwrap().1).unwrap()
+    };
+    create("/v1/rooms", r#"{"name":"relayed"}"#);
+    let made = create("/v1/tokens", r#"{"room":"relayed","identity":"alice","role":"host"}"#);
+    let joined = app.join_with(made["token"].as_str().unwrap()).expect(201);
+    joined["sid"].as_str().unwrap().to_owned()
+}
+
 /// The answer to a request over TLS.
 fn http(mut connection: Connection) -> String {
     connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
@@ -235,10 +332,11 @@ fn http(mut connection: Connection) -> String {
 fn one_port_has_the_api_and_the_relay_by_tls_and_garbage_disturbs_neither() {
     let files = tempfile::tempdir().unwrap();
     let (app, certificate) = start_with_tls(&files);
+    let sid = join_by_tls(&app, &certificate);
     let relay = || {
         let connection = by_tls(&app, &certificate);
         connection.sock.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
-        client(&app, Link::Stream(Box::new(connection)))
+        client(&app, &sid, Link::Stream(Box::new(connection)))
     };
     let mut alice = relay();
     assert_eq!(code(&alice.allocate()), 0);
@@ -251,7 +349,7 @@ fn one_port_has_the_api_and_the_relay_by_tls_and_garbage_disturbs_neither() {
         stranger.wait_for_end();
     }
     // What is not encrypted never gets to the relay.
-    let mut plain = client(&app, by_tcp(api(&app)));
+    let mut plain = client(&app, &sid, by_tcp(api(&app)));
     let allocate = plain.requests.allocate();
     plain.write(&allocate);
     plain.wait_for_end();
@@ -264,7 +362,7 @@ fn one_port_has_the_api_and_the_relay_by_tls_and_garbage_disturbs_neither() {
 #[test]
 fn a_connection_of_the_relay_counts_as_one_of_the_listener_and_ends_with_the_server() {
     let app = start();
-    let mut alice = client(&app, by_tcp(api(&app)));
+    let mut alice = client(&app, &join(&app), by_tcp(api(&app)));
     assert_eq!(code(&alice.allocate()), 0);
     drop(app);
     alice.wait_for_end();

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::time::Duration;
 
 use conclave_model::{Clock, MediaAddress, Secret, Timestamp};
@@ -7,9 +8,10 @@ use turn_types::message::CONNECT;
 
 use super::*;
 use crate::credentials::username;
-use crate::peers::Peers;
-use crate::quotas::OF_PARTICIPANT;
-use crate::requests::{Requests, binding, channel_data, code, indicated, lifetime, relayed, send};
+use crate::members::RelayAccess;
+use crate::quotas::{MAX_ALLOCATIONS, OF_PARTICIPANT};
+use crate::requests::{Requests, binding, channel_data, code, indicated, lifetime, mapped, relayed, send};
+use crate::shared::TurnSettings;
 
 const SECRET: &str = "hush";
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -20,6 +22,8 @@ struct World {
     clock: Clock,
     /// How many sockets have been opened.
     opened: u16,
+    /// The participants that are in a room, by name.
+    present: HashMap<&'static str, RelayAccess>,
 }
 
 /// A client and its requests.
@@ -43,9 +47,17 @@ fn bound() -> SocketAddr {
 impl World {
     fn new() -> Self {
         let clock = Clock::manual(Timestamp::from_millis(1_000_000_000));
-        let peers = Peers::new(&[MediaAddress { bound: bound(), advertised: worker() }]);
-        let shared = Arc::new(Shared::new(Secret::new(SECRET), peers, clock.clone(), HOUR));
-        Self { shared, clock, opened: 0 }
+        let peers = [MediaAddress { bound: bound(), advertised: worker() }];
+        let shared = Arc::new(Shared::new(TurnSettings {
+            secret: Secret::new(SECRET),
+            peers: &peers,
+            clock: clock.clone(),
+            patience: HOUR,
+            max_allocations: MAX_ALLOCATIONS,
+        }));
+        let admit = |name| (name, shared.members.admit(name, "prj_000000000001".parse().unwrap()));
+        let present = ["PA_alice", "PA_bob"].map(admit).into();
+        Self { shared, clock, opened: 0, present }
     }
 
     fn client(&self, client: &str, name: &str) -> Client {
@@ -162,6 +174,46 @@ fn an_allocation_ends_with_its_time_and_at_once_if_its_client_wants() {
     assert!(!alice.session.has_allocation());
     assert_eq!(world.code(&mut alice, &end), 0, "it may have ended before");
     assert_eq!((world.shared.quotas.total(), world.shared.metrics.allocations.load(Ordering::Relaxed)), (0, 0));
+}
+
+#[test]
+fn an_allocation_ends_when_its_participant_leaves() {
+    let mut world = World::new();
+    let mut alice = world.allocated();
+    let bind = alice.requests.bind(0x4000, worker());
+    assert_eq!(world.code(&mut alice, &bind), 0);
+    assert!(alice.relays(&channel_data(0x4000, b"ping")).is_some());
+    world.present.remove("PA_alice");
+    assert_eq!(alice.relays(&channel_data(0x4000, b"ping")), None, "at once");
+    assert_eq!(alice.relays(&send(worker(), b"ping")), None);
+    assert_eq!(alice.relayed(bound(), b"pong"), None);
+    let refresh = alice.requests.refresh(600);
+    assert_eq!(world.code(&mut alice, &refresh), 401);
+    alice.session.expire();
+    assert!(!alice.session.has_allocation());
+    assert_eq!((world.shared.quotas.total(), world.refused(TurnRefusal::Credentials)), (0, 1));
+    let mut later = world.client("198.51.100.1:5001", "PA_alice");
+    assert_eq!(code(&world.allocate(&mut later)), 401);
+}
+
+#[test]
+fn empty_datagrams_are_dropped() {
+    let mut world = World::new();
+    let mut alice = world.allocated();
+    let bind = alice.requests.bind(0x4000, worker());
+    assert_eq!(world.code(&mut alice, &bind), 0);
+    assert_eq!(alice.relays(&channel_data(0x4000, b"")), None);
+    assert_eq!(alice.relays(&send(worker(), b"")), None);
+    assert_eq!(world.refused(TurnRefusal::Peer), 0, "they are no offence");
+}
+
+#[test]
+fn an_ipv4_address_in_ipv6_is_an_ipv4_address() {
+    let mut world = World::new();
+    let mut alice = world.client("[::ffff:198.51.100.1]:5000", "PA_alice");
+    let response = world.allocate(&mut alice);
+    assert_eq!(mapped(&response), address("198.51.100.1:5000"));
+    assert_eq!(mapped(&world.ask(&mut alice, &binding()).unwrap()), address("198.51.100.1:5000"));
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A TURN client with a real socket.
 
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use super::requests::{Requests, channel_data, code, indicated};
@@ -17,9 +18,9 @@ pub const READ_TIMEOUT: Duration = Duration::from_millis(2);
 const FIRST_CHANNEL: u16 = 0x4000;
 
 /// A stream of bytes.
-pub trait Stream: Read + Write {}
+pub trait Stream: Read + Write + Any {}
 
-impl<T: Read + Write> Stream for T {}
+impl<T: Read + Write + Any> Stream for T {}
 
 /// How a client reaches the server.
 pub enum Link {
@@ -65,6 +66,14 @@ impl TurnClient {
             responses: VecDeque::new(),
             channels: HashMap::new(),
             is_closed: false,
+        }
+    }
+
+    /// Returns the connection of a client by TCP.
+    pub fn into_tcp(self) -> Option<TcpStream> {
+        match self.link {
+            Link::Udp(_) => None,
+            Link::Stream(stream) => (stream as Box<dyn Any>).downcast().ok().map(|stream| *stream),
         }
     }
 

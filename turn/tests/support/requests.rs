@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use stun_types::attribute::{ErrorCode, Nonce, Realm, Username};
+use stun_types::attribute::{ErrorCode, Nonce, Realm, Username, XorMappedAddress};
 use stun_types::message::{
     BINDING, IntegrityAlgorithm, LongTermCredentials, Message, MessageClass, MessageWriteVec, Method,
 };
@@ -32,6 +32,12 @@ pub fn code(response: &[u8]) -> u16 {
 pub fn relayed(response: &[u8]) -> SocketAddr {
     let message = Message::from_bytes(response).unwrap();
     message.attribute::<XorRelayedAddress>().unwrap().addr(message.transaction_id())
+}
+
+/// The address of the client, as the server sees it.
+pub fn mapped(response: &[u8]) -> SocketAddr {
+    let message = Message::from_bytes(response).unwrap();
+    message.attribute::<XorMappedAddress>().unwrap().addr(message.transaction_id())
 }
 
 /// The lifetime of an allocation, in seconds.
