@@ -247,6 +247,8 @@ pub struct SourcePacket {
 /// [`PeerCommand::PublishTrack`] and [`PeerCommand::Subscribe`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerPermissions {
+    /// Whether its transcriptions of what others say are forwarded.
+    pub can_transcribe_others: bool,
     /// Whether its data messages are forwarded.
     pub can_publish_data: bool,
     /// Whether it receives data messages of other participants.

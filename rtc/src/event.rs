@@ -208,6 +208,8 @@ pub enum FailureReason {
     Capacity,
     /// The client caused more commands than wait for a worker.
     TooManyCommands,
+    /// The client opened more data channels than it may, or one with a name that is too long.
+    Channels,
 }
 
 /// Something that happened in a room.

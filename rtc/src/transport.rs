@@ -7,7 +7,7 @@ mod settings;
 mod streams;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -130,6 +130,8 @@ pub struct Transport {
     pub new_channels: Vec<ChannelConfig>,
     /// The open data channels by label.
     pub channels: HashMap<String, ChannelId>,
+    /// All open channels.
+    pub open_channels: HashSet<ChannelId>,
     /// The open channels whose messages are no packets of the protocol.
     pub plain_channels: Vec<ChannelId>,
     /// Reliable messages that wait for the client.
@@ -195,6 +197,7 @@ impl Transport {
             published: HashMap::new(),
             new_channels: Vec::new(),
             channels: HashMap::new(),
+            open_channels: HashSet::new(),
             plain_channels: Vec::new(),
             backlog: Backlog::default(),
             awaited: Vec::new(),
@@ -344,6 +347,12 @@ impl Transport {
     /// Returns the label of an open channel.
     pub fn channel_label(&self, id: ChannelId) -> Option<&str> {
         self.channels.iter().find(|(_, known)| **known == id).map(|(label, _)| label.as_str())
+    }
+
+    /// Returns the bytes of the protocol that the client has named for a channel.
+    pub fn channel_protocol(&mut self, id: ChannelId) -> usize {
+        let named = self.guarded(|rtc| Ok(rtc.channel(id).and_then(|channel| Some(channel.config()?.protocol.len()))));
+        named.ok().flatten().unwrap_or_default()
     }
 
     /// Sends a message; returns whether the channel is open and takes it now. A message that the client cannot take at all

@@ -212,6 +212,11 @@ impl Subscriptions {
         self.wishes.get(&track.sid).copied().unwrap_or(is_auto)
     }
 
+    /// Returns whether a track is forwarded to the client.
+    pub fn receives(&self, track: &TrackSid) -> bool {
+        self.current.contains_key(track)
+    }
+
     /// Returns whether a track of this publisher is forwarded to the client.
     pub fn is_following(&self, publisher: &ParticipantSid) -> bool {
         self.current.values().any(|of| of == publisher)

@@ -12,7 +12,7 @@ use crate::command::ServerMessage;
 use crate::event::{Receivers, SentMessage};
 
 /// Who sends a message, as the server knows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Sender<'a> {
     /// The sid of the join.
     pub sid: &'a str,
@@ -20,6 +20,10 @@ pub struct Sender<'a> {
     pub identity: &'a str,
     /// Whether receivers are not told who sent it.
     pub is_hidden: bool,
+    /// Whether it may transcribe what other participants say.
+    pub transcribes_others: bool,
+    /// Returns whether a track, by its sid, is one of another participant.
+    pub is_track_of_other: &'a dyn Fn(&str) -> bool,
 }
 
 /// A message on its way.
@@ -51,7 +55,7 @@ pub fn route(bytes: &[u8], kind: DataKind, sender: Sender<'_>) -> Option<Routed>
         packet.value = Some(Value::User(user));
     }
     let mut message = packet.encode_to_vec();
-    let carried = carried_fields(bytes, packet.value.is_some())?;
+    let carried = carried_fields(bytes, packet.value.is_some(), sender)?;
     if carried.is_empty() && packet.value.is_none() {
         return None;
     }
@@ -67,9 +71,16 @@ const USER: u32 = 2;
 /// What clients may not send to each other: who speaks, and metrics, which are for the server.
 const REFUSED: [u32; 2] = [3, 8];
 
-/// Returns the fields of a packet that carry something, without a user packet `if` that is written anew. `None` if it carries what may not
-/// be sent, or a user packet that another field of the packet overrides.
-fn carried_fields(mut bytes: &[u8], has_user: bool) -> Option<Vec<&[u8]>> {
+/// A transcription, whole, and as a stream of text, which begins with a header.
+const TRANSCRIPTION: u32 = 7;
+const STREAM_HEADER: u32 = 13;
+/// The topic of streams of transcriptions, and their attribute with the sid of the track.
+const TRANSCRIPTION_TOPIC: &str = "lk.transcription";
+const TRANSCRIBED_TRACK: &str = "lk.transcribed_track_id";
+
+/// Returns the fields of a packet that carry something, without a user packet `if` that is written anew. `None` if it carries what this
+/// sender may not send, or a user packet that another field of the packet overrides.
+fn carried_fields<'a>(mut bytes: &'a [u8], has_user: bool, sender: Sender<'_>) -> Option<Vec<&'a [u8]>> {
     let mut carried = Vec::new();
     while !bytes.is_empty() {
         let start = bytes;
@@ -78,11 +89,33 @@ fn carried_fields(mut bytes: &[u8], has_user: bool) -> Option<Vec<&[u8]>> {
         if REFUSED.contains(&number) || (number == USER && !has_user) {
             return None;
         }
+        let field = &start[..start.len() - bytes.len()];
+        if !sender.transcribes_others && speaks_for_other(number, field, sender) {
+            return None;
+        }
         if number != USER && !ENVELOPE.contains(&number) {
-            carried.push(&start[..start.len() - bytes.len()]);
+            carried.push(field);
         }
     }
     Some(carried)
+}
+
+/// Returns whether a field says what another participant has said. Each field is looked at, since receivers take the last one, and merge
+/// those of the same number.
+fn speaks_for_other(number: u32, mut field: &[u8], sender: Sender<'_>) -> bool {
+    if number != TRANSCRIPTION && number != STREAM_HEADER {
+        return false;
+    }
+    let _ = encoding::decode_key(&mut field);
+    if number == TRANSCRIPTION {
+        // What cannot be decoded has not been decoded before, with the whole packet.
+        let Ok(transcription) = proto::Transcription::decode_length_delimited(field) else { return true };
+        let named = &transcription.transcribed_participant_identity;
+        return !(named.is_empty() || named == sender.identity) || (sender.is_track_of_other)(&transcription.track_id);
+    }
+    let Ok(header) = proto::data_stream::Header::decode_length_delimited(field) else { return true };
+    let track = header.attributes.get(TRANSCRIBED_TRACK).filter(|_| header.topic == TRANSCRIPTION_TOPIC);
+    track.is_some_and(|track| (sender.is_track_of_other)(track))
 }
 
 /// Returns what a message becomes that is no packet of the protocol: a user packet for all.
@@ -150,7 +183,13 @@ pub fn server_packet(message: ServerMessage) -> Routed {
 mod tests {
     use super::*;
 
-    const ALICE: Sender<'_> = Sender { sid: "PA_alice", identity: "alice", is_hidden: false };
+    const ALICE: Sender<'_> = Sender {
+        sid: "PA_alice",
+        identity: "alice",
+        is_hidden: false,
+        transcribes_others: false,
+        is_track_of_other: &|sid| sid == "TR_bob",
+    };
 
     fn packet(value: Value) -> proto::DataPacket {
         proto::DataPacket {
@@ -229,6 +268,45 @@ mod tests {
         }
         let overridden = user_and(Value::ChatMessage(proto::ChatMessage::default()));
         assert!(route(&overridden, DataKind::Reliable, ALICE).is_none(), "its user packet would name another sender");
+    }
+
+    #[test]
+    fn only_an_agent_transcribes_what_others_say() {
+        let transcription = |identity: &str, track: &str| {
+            Value::Transcription(proto::Transcription {
+                transcribed_participant_identity: identity.into(),
+                track_id: track.into(),
+                ..Default::default()
+            })
+        };
+        let stream = |topic: &str, track: &str| {
+            let attributes = [(TRANSCRIBED_TRACK.to_owned(), track.to_owned())].into();
+            Value::StreamHeader(proto::data_stream::Header { topic: topic.into(), attributes, ..Default::default() })
+        };
+        let passes = |bytes: &[u8], sender| route(bytes, DataKind::Reliable, sender).is_some();
+        let agent = Sender { transcribes_others: true, ..ALICE };
+        let own = [transcription("alice", "TR_alice"), transcription("", ""), stream(TRANSCRIPTION_TOPIC, "TR_alice")];
+        for value in own.into_iter().chain([stream("chat", "TR_bob")]) {
+            assert!(passes(&packet(value.clone()).encode_to_vec(), ALICE), "{value:?}");
+        }
+        for value in [
+            transcription("bob", "TR_bob"),
+            transcription("bob", ""),
+            transcription("", "TR_bob"),
+            transcription("alice", "TR_bob"),
+            stream(TRANSCRIPTION_TOPIC, "TR_bob"),
+        ] {
+            let bytes = packet(value.clone()).encode_to_vec();
+            assert!(!passes(&bytes, ALICE) && passes(&bytes, agent), "{value:?}");
+            // Receivers merge fields, and take the last of several kinds.
+            for hidden in [
+                [packet(transcription("alice", "")).encode_to_vec(), bytes.clone()],
+                [bytes.clone(), packet(user(&[])).encode_to_vec()],
+                [bytes.clone(), packet(transcription("alice", "TR_alice")).encode_to_vec()],
+            ] {
+                assert!(!passes(&hidden.concat(), ALICE), "{value:?}");
+            }
+        }
     }
 
     #[test]

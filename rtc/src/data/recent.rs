@@ -1,6 +1,6 @@
 //! The last reliable messages of a room, for participants that resume.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::Routed;
@@ -41,10 +41,21 @@ impl RecentMessages {
         }
     }
 
-    /// Returns the messages of a sender behind this number, in order.
-    pub fn after<'a>(&'a self, sender: &'a str, sequence: u32) -> impl Iterator<Item = &'a Routed> {
-        let of_sender = self.messages.iter().filter(move |message| message.sender == sender);
-        of_sender.map(|message| &message.routed).filter(move |routed| routed.sequence > sequence)
+    /// Returns, in order, the messages that a participant lacks which has joined at `joined` and has received those of each sender up to a
+    /// number. Messages before the join, and those that are kept only because no newer one has replaced them, are none of them.
+    pub fn missed<'a>(
+        &'a self,
+        received: &'a HashMap<&str, u32>,
+        joined: Instant,
+        now: Instant,
+    ) -> impl Iterator<Item = &'a Routed> {
+        let is_missed = move |message: &&RecentMessage| {
+            let last = received.get(message.sender.as_str());
+            message.at >= joined
+                && now.saturating_duration_since(message.at) < KEPT
+                && last.is_some_and(|last| message.routed.sequence > *last)
+        };
+        self.messages.iter().filter(is_missed).map(|message| &message.routed)
     }
 }
 
@@ -58,12 +69,35 @@ mod tests {
         let now = Instant::now();
         let routed = |sequence, bytes| Routed { sequence, to: Receivers::default(), message: vec![0; bytes].into() };
         let mut recent = RecentMessages::default();
-        let kept = |recent: &RecentMessages| recent.after("alice", 0).map(|routed| routed.sequence).collect::<Vec<_>>();
+        let received = HashMap::from([("alice", 0)]);
+        let kept = |recent: &RecentMessages| {
+            recent.missed(&received, now, now + KEPT).map(|routed| routed.sequence).collect::<Vec<_>>()
+        };
         recent.push("alice".to_owned(), routed(1, 10), now);
         recent.push("bob".to_owned(), routed(9, 10), now);
         recent.push("alice".to_owned(), routed(2, 10), now + KEPT);
         assert_eq!(kept(&recent), [2]);
         recent.push("alice".to_owned(), routed(3, KEPT_BYTES), now + KEPT);
         assert_eq!(kept(&recent), [3]);
+    }
+
+    #[test]
+    fn a_participant_misses_what_came_after_its_join_lately_and_has_a_higher_number() {
+        let start = Instant::now();
+        let second = |seconds| start + Duration::from_secs(seconds);
+        let mut recent = RecentMessages::default();
+        for number in 1..=5 {
+            let routed = Routed { sequence: number, to: Receivers::default(), message: vec![0; 10].into() };
+            recent.push("alice".to_owned(), routed, second(number.into()));
+        }
+        let missed = |received: &[(&str, u32)], joined, now| {
+            let received = received.iter().copied().collect();
+            recent.missed(&received, second(joined), second(now)).map(|routed| routed.sequence).collect::<Vec<_>>()
+        };
+        assert_eq!(missed(&[("alice", 0)], 0, 5), [1, 2, 3, 4, 5]);
+        assert_eq!(missed(&[("alice", 3)], 0, 5), [4, 5]);
+        assert_eq!(missed(&[("alice", 0)], 4, 5), [4, 5]);
+        assert_eq!(missed(&[("alice", 0)], 0, 13), [4, 5], "the others are too old, though nothing has replaced them");
+        assert!(missed(&[("bob", 0)], 0, 5).is_empty() && missed(&[], 0, 5).is_empty());
     }
 }

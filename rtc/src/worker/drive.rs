@@ -39,6 +39,12 @@ const MOMENTS: usize = 64;
 /// The most channels of a connection whose messages are no packets of the protocol. More are not used.
 const PLAIN_CHANNELS: usize = 16;
 
+/// The most channels that a connection has open at once: clients of LiveKit have three.
+const CHANNELS: usize = 32;
+
+/// The most bytes of the name of a channel: of its label and its protocol. str0m keeps it as long as the channel is open.
+const CHANNEL_NAME: usize = 256;
+
 impl Worker {
     /// Handles a datagram.
     pub fn handle_datagram(&mut self, datagram: Datagram<'_>, now: Instant) {
@@ -190,6 +196,7 @@ impl Worker {
             RtcEvent::ChannelData(data) => self.handle_message(key, data.id, data.data),
             RtcEvent::ChannelClose(id) => {
                 if let Some(transport) = self.transports.get_mut(key) {
+                    transport.open_channels.remove(&id);
                     transport.channels.retain(|_, open| *open != id);
                     transport.plain_channels.retain(|open| *open != id);
                 }
@@ -221,7 +228,12 @@ impl Worker {
 
     fn open_channel(&mut self, key: TransportKey, id: str0m::channel::ChannelId, label: String) {
         let Some(transport) = self.transports.get_mut(key) else { return };
-        // Clients can open any number of channels.
+        transport.open_channels.insert(id);
+        let name = label.len() + transport.channel_protocol(id);
+        if transport.open_channels.len() > CHANNELS || name > CHANNEL_NAME {
+            let peer = transport.peer;
+            return self.refuse_client(peer, FailureReason::Channels);
+        }
         if data::kind_of_channel(&label).is_some() || label == data::DATA_TRACK {
             transport.channels.insert(label, id);
         } else if data::is_plain_channel(&label) && transport.plain_channels.len() < PLAIN_CHANNELS {

@@ -24,7 +24,7 @@ impl Worker {
         let room = self.open_room(room);
         let sid = info.sid.clone();
         let mode = info.mode;
-        let key = self.peers.insert(Peer::new(info, room, TransportKey::default(), TransportKey::default()));
+        let key = self.peers.insert(Peer::new(info, room, self.now));
         self.peer_by_sid.insert(sid, key);
         if let Some(room) = self.rooms.get_mut(room) {
             room.peers.push(key);

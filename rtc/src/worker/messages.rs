@@ -1,7 +1,9 @@
 //! Data messages from participant to participant.
 
+use std::collections::HashMap;
+
 use conclave_model::participant::DataKind;
-use conclave_model::{NamespacedRoom, ParticipantSid};
+use conclave_model::{NamespacedRoom, ParticipantSid, TrackSid};
 use str0m::channel::ChannelId;
 
 use super::Worker;
@@ -28,7 +30,18 @@ impl Worker {
         let Some(peer) = self.peers.get_mut(key).filter(|peer| peer.info.permissions.can_publish_data) else { return };
         let info = &peer.info;
         let is_hidden = info.permissions.is_hidden;
-        let sender = Sender { sid: info.sid.as_str(), identity: info.identity.as_str(), is_hidden };
+        let tracks = self.rooms.get(peer.room).map(|room| &room.tracks);
+        let is_track_of_other = |sid: &str| {
+            let track = sid.parse::<TrackSid>().ok().zip(tracks).and_then(|(sid, tracks)| tracks.get(&sid));
+            track.is_some_and(|track| !peer.published.contains(track))
+        };
+        let sender = Sender {
+            sid: info.sid.as_str(),
+            identity: info.identity.as_str(),
+            is_hidden,
+            transcribes_others: info.permissions.can_transcribe_others,
+            is_track_of_other: &is_track_of_other,
+        };
         let routed = match labelled {
             Some(kind) => data::route(&bytes, kind, sender),
             None => Some(data::route_plain(bytes, sender)),
@@ -131,12 +144,18 @@ impl Worker {
         }
     }
 
-    /// Sends a resumed participant the reliable messages that it has missed.
+    /// Sends a resumed participant the reliable messages that it has missed. However often it names a sender, each message is looked at
+    /// once, so that the work is bounded by what the room keeps.
     pub(super) fn replay_messages(&mut self, key: PeerKey, received: &[(ParticipantSid, u32)]) {
-        let Some(peer) = self.peers.get(key) else { return };
+        let Some(peer) = self.peers.get(key).filter(|peer| peer.info.permissions.can_subscribe) else { return };
         let Some(room) = self.rooms.get(peer.room) else { return };
         let (identity, sid) = (peer.info.identity.as_str(), peer.info.sid.as_str());
-        let missed = received.iter().flat_map(|(sender, last)| room.recent.after(sender.as_str(), *last));
+        let mut last_by_sender = HashMap::new();
+        for (sender, last) in received.iter().filter(|(sender, _)| sender.as_str() != sid) {
+            let known = last_by_sender.entry(sender.as_str()).or_insert(*last);
+            *known = (*known).max(*last);
+        }
+        let missed = room.recent.missed(&last_by_sender, peer.joined_at, self.now);
         let missed: Vec<_> =
             missed.filter(|routed| routed.to.include(identity, sid)).map(|routed| routed.message.clone()).collect();
         for message in missed {

@@ -20,6 +20,8 @@ pub struct Peer {
     pub info: NewPeer,
     /// The room that the participant is in.
     pub room: RoomKey,
+    /// When it came. It gets no message from before.
+    pub joined_at: Instant,
     /// The connection that the client offers: the publisher's, or the only one. The null key before the first offer.
     pub publisher: TransportKey,
     /// The connection on which it receives: the subscriber's, or the only one.
@@ -143,10 +145,12 @@ impl Section {
 
 impl Peer {
     /// Creates a participant without transports' state.
-    pub fn new(info: NewPeer, room: RoomKey, publisher: TransportKey, subscriber: TransportKey) -> Self {
+    pub fn new(info: NewPeer, room: RoomKey, joined_at: Instant) -> Self {
+        let (publisher, subscriber) = (TransportKey::default(), TransportKey::default());
         Self {
             info,
             room,
+            joined_at,
             publisher,
             subscriber,
             announced: Vec::new(),

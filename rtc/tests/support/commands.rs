@@ -14,6 +14,7 @@ pub fn new_peer(name: &str, mode: ConnectionMode) -> NewPeer {
         needs_full_ice: false,
         allows_pause: false,
         permissions: PeerPermissions {
+            can_transcribe_others: false,
             can_publish_data: true,
             can_subscribe: true,
             is_hidden: false,

@@ -25,6 +25,7 @@ pub fn refused(refusal: &Refusal) -> HttpResponse {
         Refusal::Unauthorized(_) => StatusCode::UNAUTHORIZED,
         Refusal::NoRoom => StatusCode::NOT_FOUND,
         Refusal::Forbidden(_) => StatusCode::FORBIDDEN,
+        Refusal::TooMuch(_) => StatusCode::TOO_MANY_REQUESTS,
         Refusal::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     };
     plain(status, refusal.to_string())

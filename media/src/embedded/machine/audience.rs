@@ -22,6 +22,13 @@ impl Machine {
         }
     }
 
+    /// Returns those of some tracks that are forwarded to the client of a participant.
+    pub fn received_tracks(&self, sid: &ParticipantSid, mut tracks: Vec<TrackSid>) -> Vec<TrackSid> {
+        let client = self.participants.get(sid).and_then(|participant| participant.client.as_ref());
+        tracks.retain(|track| client.is_some_and(|client| client.subscriptions.receives(track)));
+        tracks
+    }
+
     /// Returns those of some tracks that no participant publishes.
     pub fn unpublished<'a>(&self, tracks: &'a [TrackSid]) -> Vec<&'a TrackSid> {
         let published = self.active_members().flat_map(|publisher| &publisher.participant().tracks);

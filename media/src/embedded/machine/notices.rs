@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use conclave_model::participant::ParticipantKind;
 use conclave_model::{Identity, ParticipantSid};
 use conclave_rtc::{Command, NewPeer, PeerCommand, PeerPermissions};
 use livekit_protocol::ParticipantInfo;
@@ -152,6 +153,7 @@ impl Machine {
     pub fn peer_permissions(&self, sid: &ParticipantSid) -> Option<PeerPermissions> {
         let local = self.participants.get(sid)?;
         Some(PeerPermissions {
+            can_transcribe_others: local.participant().kind == ParticipantKind::Agent,
             can_publish_data: local.grants.can_publish_data,
             can_subscribe: local.grants.can_subscribe,
             is_hidden: local.grants.hidden,

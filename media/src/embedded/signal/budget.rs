@@ -1,9 +1,12 @@
-//! What clients may send: bytes, messages and changes, for each join and for each address.
+//! What clients may send: bytes, messages and changes, for each join, for each participant and for each address.
 //!
 //! The rates are far above what a client sends that publishes 50 tracks at once, or receives 1,000 in a room of 500. A client
-//! that exceeds them is disconnected: it would only go on. Of an address, the client that sends next is disconnected.
+//! that exceeds them is disconnected: it would only go on. Of an address, the client that sends next is disconnected. All joins of
+//! one identity in a room have the rates of three, so that a client which joins again and again has little of it.
 
-use conclave_model::{ClientAddress, Clock, Rate, RateLimit, RateLimits};
+use std::sync::Arc;
+
+use conclave_model::{ClientAddress, Clock, Identity, NamespacedRoom, Rate, RateLimit, RateLimits};
 
 /// Bytes. Descriptions of many tracks are large: browsers take 5 kB for each video.
 const BYTES: Rate = Rate { per_second: 1024 * 1024, burst: 16 * 1024 * 1024 };
@@ -16,12 +19,18 @@ const MESSAGES: Rate = Rate { per_second: 200, burst: 4_000 };
 pub(in crate::embedded) const DEFAULT_CHANGES: u32 = 20;
 /// Changes at once, as a multiple of those a second.
 const CHANGES_AT_ONCE: u32 = 10;
-/// How many times of what one participant may send all those of an address may send.
+/// How many times of what one join may send all those of a participant may send.
+const PARTICIPANT_SHARE: u32 = 3;
+/// How many times of what one join may send all those of an address may send.
 const ADDRESS_SHARE: u32 = 20;
 /// The same of changes: in a room that fills, all those of an office make an offer for each one that comes.
 const ADDRESS_CHANGES: u32 = 100;
 /// The most offers that the server has asked for and that have not come.
 const MOST_AWAITED_OFFERS: u32 = 100;
+/// An offer of more lines or sections counts as several changes, one more for each so many: a media worker takes 3 µs for a line. One
+/// that sends 50 videos has 5,000 lines.
+const LINES_OF_OFFER: (usize, usize) = (5_000, 500);
+const SECTIONS_OF_OFFER: (usize, usize) = (100, 50);
 
 /// What a client exceeds, by which it loses its websocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -80,18 +89,40 @@ impl Weight {
     }
 }
 
-/// The rates of one client, or of addresses, which have a share of those of several clients.
+/// Returns as how many changes an offer counts.
+pub(super) fn weight_of_offer(sdp: &str) -> u32 {
+    let beyond = |count: usize, (free, step): (usize, usize)| count.saturating_sub(free) / step;
+    let lines = sdp.lines().filter(|line| !line.is_empty());
+    let (lines, sections) =
+        lines.fold((0, 0), |(lines, sections), line| (lines + 1, sections + usize::from(line.starts_with("m="))));
+    let more = beyond(lines, LINES_OF_OFFER).max(beyond(sections, SECTIONS_OF_OFFER));
+    u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// The room and the identity of a participant, over all its joins.
+pub(in crate::embedded) type Who = Arc<(NamespacedRoom, Identity)>;
+
+/// The rates of one join, or of participants or addresses, which have a share of those of several joins.
 struct Rates<L> {
     bytes: L,
     messages: L,
     changes: L,
 }
 
-/// The budgets of all addresses, from which those of clients are made.
+/// The budgets of all participants and addresses.
 pub(in crate::embedded) struct Budgets {
     clock: Clock,
     changes: Rate,
+    participants: Rates<RateLimits<Who>>,
     addresses: Rates<RateLimits<ClientAddress>>,
+}
+
+impl<L> Rates<L> {
+    /// Makes a limit of each rate.
+    fn new(rates: [Rate; 3], limit: impl Fn(Rate) -> L) -> Self {
+        let [bytes, messages, changes] = rates.map(limit);
+        Self { bytes, messages, changes }
+    }
 }
 
 impl Budgets {
@@ -99,32 +130,31 @@ impl Budgets {
     pub fn new(clock: &Clock, changes_per_second: u32) -> Self {
         let burst = changes_per_second.saturating_mul(CHANGES_AT_ONCE);
         let changes = Rate { per_second: changes_per_second, burst };
-        let addresses = Rates {
-            bytes: RateLimits::new(clock, BYTES.times(ADDRESS_SHARE)),
-            messages: RateLimits::new(clock, MESSAGES.times(ADDRESS_SHARE)),
-            changes: RateLimits::new(clock, changes.times(ADDRESS_CHANGES)),
-        };
-        Self { clock: clock.clone(), changes, addresses }
+        let of_participant = [BYTES, MESSAGES, changes].map(|rate| rate.times(PARTICIPANT_SHARE));
+        let of_address = [BYTES.times(ADDRESS_SHARE), MESSAGES.times(ADDRESS_SHARE), changes.times(ADDRESS_CHANGES)];
+        let participants = Rates::new(of_participant, |rate| RateLimits::new(clock, rate));
+        let addresses = Rates::new(of_address, |rate| RateLimits::new(clock, rate));
+        Self { clock: clock.clone(), changes, participants, addresses }
     }
 
-    /// Returns the budget of a join from this address.
-    pub fn client(&self, address: Option<ClientAddress>) -> ClientBudget {
-        let [bytes, messages, changes, asked_bytes] =
-            [BYTES, MESSAGES, self.changes, ASKED_BYTES].map(|rate| RateLimit::new(&self.clock, rate));
+    /// Returns the budget of a participant's join from this address.
+    pub fn client(&self, who: Who, address: Option<ClientAddress>) -> ClientBudget {
         ClientBudget {
+            who,
             address,
-            rates: Rates { bytes, messages, changes },
+            rates: Rates::new([BYTES, MESSAGES, self.changes], |rate| RateLimit::new(&self.clock, rate)),
             change_weight: 1,
             // So that two of them are possible at once.
             most_weight: (self.changes.burst / 2).max(1),
             awaited_offers: 0,
-            asked_bytes,
+            asked_bytes: RateLimit::new(&self.clock, ASKED_BYTES),
         }
     }
 }
 
 /// What the client of one join may send.
 pub(in crate::embedded) struct ClientBudget {
+    who: Who,
     /// The address of its websocket, if it is known.
     address: Option<ClientAddress>,
     rates: Rates<RateLimit>,
@@ -145,14 +175,15 @@ impl ClientBudget {
 
     /// Counts a message.
     pub(super) fn take_message(&self, budgets: &Budgets, weight: Weight) -> Result<(), Excess> {
-        let of_address = &budgets.addresses;
         let is_asked = weight.is_offer
             && self.awaited_offers > 0
             && u32::try_from(weight.bytes).is_ok_and(|bytes| self.asked_bytes.take(bytes));
-        if !is_asked && !self.take(&self.rates.bytes, &of_address.bytes, weight.bytes) {
+        let (participants, addresses) = (&budgets.participants, &budgets.addresses);
+        if !is_asked && !self.take((&self.rates.bytes, &participants.bytes, &addresses.bytes), weight.bytes) {
             return Err(Excess::Bytes);
         }
-        let is_within = self.take(&self.rates.messages, &of_address.messages, weight.messages);
+        let messages = (&self.rates.messages, &participants.messages, &addresses.messages);
+        let is_within = self.take(messages, weight.messages);
         if is_within { Ok(()) } else { Err(Excess::Messages) }
     }
 
@@ -163,7 +194,12 @@ impl ClientBudget {
 
     /// Counts a change.
     pub(super) fn take_change(&self, budgets: &Budgets) -> Result<(), Excess> {
-        let is_within = self.take(&self.rates.changes, &budgets.addresses.changes, self.change_weight as usize);
+        self.take_changes(budgets, self.change_weight)
+    }
+
+    fn take_changes(&self, budgets: &Budgets, weight: u32) -> Result<(), Excess> {
+        let changes = (&self.rates.changes, &budgets.participants.changes, &budgets.addresses.changes);
+        let is_within = self.take(changes, weight.min(self.most_weight) as usize);
         if is_within { Ok(()) } else { Err(Excess::Changes) }
     }
 
@@ -174,18 +210,25 @@ impl ClientBudget {
     }
 
     /// Counts an offer.
-    pub(super) fn take_offer(&mut self, budgets: &Budgets) -> Result<(), Excess> {
+    pub(super) fn take_offer(&mut self, budgets: &Budgets, sdp: &str) -> Result<(), Excess> {
         if self.awaited_offers == 0 {
-            return self.take_change(budgets);
+            return self.take_changes(budgets, weight_of_offer(sdp).max(self.change_weight));
         }
         self.awaited_offers -= 1;
         Ok(())
     }
 
-    /// Takes something from the client's own rate and from that of its address. Returns whether there was enough.
-    fn take(&self, own: &RateLimit, of_address: &RateLimits<ClientAddress>, number: usize) -> bool {
+    /// Takes something from the rate of the join, from that of its participant and from that of its address. Returns whether there was
+    /// enough.
+    fn take(
+        &self,
+        (own, of_participant, of_address): (&RateLimit, &RateLimits<Who>, &RateLimits<ClientAddress>),
+        number: usize,
+    ) -> bool {
         let Ok(number) = u32::try_from(number) else { return false };
-        own.take(number) && self.address.is_none_or(|address| of_address.take(&address, number))
+        own.take(number)
+            && of_participant.take(&self.who, number)
+            && self.address.is_none_or(|address| of_address.take(&address, number))
     }
 }
 
@@ -195,6 +238,7 @@ mod real_use;
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use conclave_model::Timestamp;
@@ -202,6 +246,17 @@ mod tests {
     use super::*;
 
     const MESSAGE: Weight = Weight { bytes: 100, messages: 1, is_offer: false };
+
+    /// A join of a participant that was not there before.
+    pub(super) fn newcomer(budgets: &Budgets, address: Option<ClientAddress>) -> ClientBudget {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let identity = format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        budgets.client(who(&identity), address)
+    }
+
+    fn who(identity: &str) -> Who {
+        Arc::new(("prj_0123456789ab.room".parse().unwrap(), identity.parse().unwrap()))
+    }
 
     fn budgets() -> (Clock, Budgets) {
         let clock = Clock::manual(Timestamp::from_millis(0));
@@ -221,7 +276,7 @@ mod tests {
     #[test]
     fn a_client_that_exceeds_a_rate_is_refused_until_time_has_passed() {
         let (clock, budgets) = budgets();
-        let client = budgets.client(None);
+        let client = newcomer(&budgets, None);
         assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         assert_eq!(client.take_message(&budgets, MESSAGE), Err(Excess::Messages));
         assert_eq!(exhaust(|| client.take_change(&budgets)), 200);
@@ -234,10 +289,11 @@ mod tests {
     #[test]
     fn changes_of_a_participant_that_says_much_of_itself_count_as_several() {
         let (_clock, budgets) = budgets();
-        let mut client = budgets.client(None);
+        let mut client = newcomer(&budgets, None);
         client.weigh_changes(17);
         assert_eq!(exhaust(|| client.take_change(&budgets)), 11);
-        let mut client = Budgets::new(&Clock::manual(Timestamp::from_millis(0)), 1).client(None);
+        let budgets = Budgets::new(&Clock::manual(Timestamp::from_millis(0)), 1);
+        let mut client = newcomer(&budgets, None);
         client.weigh_changes(17);
         assert_eq!(exhaust(|| client.take_change(&budgets)), 2, "it can change itself");
     }
@@ -245,26 +301,55 @@ mod tests {
     #[test]
     fn offers_that_the_server_has_asked_for_are_no_changes() {
         let (_clock, budgets) = budgets();
-        let mut client = budgets.client(None);
+        let mut client = newcomer(&budgets, None);
         for _ in 0..1_000 {
             client.ask_for_offer();
-            assert_eq!(client.take_offer(&budgets), Ok(()));
+            assert_eq!(client.take_offer(&budgets, "v=0"), Ok(()));
         }
-        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets).is_ok()).count();
+        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets, "v=0").is_ok()).count();
         assert_eq!(offers, 200, "those of its own");
         (0..1_000).for_each(|_| client.ask_for_offer());
-        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets).is_ok()).count();
+        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets, "v=0").is_ok()).count();
         assert_eq!(offers, 100, "a bounded number is awaited");
+    }
+
+    #[test]
+    fn a_participant_that_joins_again_and_again_has_the_rates_of_three() {
+        let (clock, budgets) = budgets();
+        let join = || budgets.client(who("alice"), None);
+        assert_eq!(exhaust(|| join().take_message(&budgets, MESSAGE)), 12_000);
+        assert_eq!(exhaust(|| join().take_change(&budgets)), 600);
+        assert_eq!(budgets.client(who("bob"), None).take_message(&budgets, MESSAGE), Ok(()));
+        let elsewhere = Arc::new(("prj_0123456789ab.other".parse().unwrap(), "alice".parse().unwrap()));
+        assert_eq!(budgets.client(elsewhere, None).take_change(&budgets), Ok(()));
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(exhaust(|| join().take_change(&budgets)), 60);
+    }
+
+    #[test]
+    fn an_offer_of_many_sections_or_lines_counts_as_several_changes() {
+        assert_eq!(weight_of_offer(&"m=video 9\r\na=x\r\n".repeat(100)), 1);
+        assert_eq!(weight_of_offer(&"m=video 9\r\na=x\r\n".repeat(1_000)), 19);
+        assert_eq!(weight_of_offer(&"a=candidate:1\n".repeat(5_000)), 1);
+        assert_eq!(weight_of_offer(&"a=candidate:1\n".repeat(16_000)), 23);
+        let (_clock, budgets) = budgets();
+        let mut client = newcomer(&budgets, None);
+        let offer = "m=audio 9\r\n".repeat(1_000);
+        let offers = (0..1_000).take_while(|_| client.take_offer(&budgets, &offer).is_ok()).count();
+        assert_eq!(offers, 10);
+        let huge = "m=audio 9\r\n".repeat(100_000);
+        let mut client = newcomer(&budgets, None);
+        assert_eq!((0..1_000).take_while(|_| client.take_offer(&budgets, &huge).is_ok()).count(), 2);
     }
 
     #[test]
     fn bytes_and_long_lists_count_and_so_does_a_step_of_the_clock_not() {
         let (clock, budgets) = budgets();
-        let client = budgets.client(None);
+        let client = newcomer(&budgets, None);
         assert_eq!(exhaust(|| client.take_message(&budgets, Weight::new(1024 * 1024, 0))), 16);
         clock.step(3_600_000);
         assert_eq!(client.take_message(&budgets, Weight::new(1024 * 1024, 0)), Err(Excess::Bytes));
-        let client = budgets.client(None);
+        let client = newcomer(&budgets, None);
         assert_eq!(exhaust(|| client.take_message(&budgets, Weight::new(1, 6_400))), 4_000 / 101);
     }
 
@@ -273,15 +358,15 @@ mod tests {
         let (clock, budgets) = budgets();
         let here = address("203.0.113.1");
         for _ in 0..ADDRESS_SHARE {
-            let client = budgets.client(here);
+            let client = newcomer(&budgets, here);
             assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         }
-        assert_eq!(budgets.client(here).take_message(&budgets, MESSAGE), Err(Excess::Messages));
+        assert_eq!(newcomer(&budgets, here).take_message(&budgets, MESSAGE), Err(Excess::Messages));
         let elsewhere = address("203.0.113.2");
-        assert_eq!(budgets.client(elsewhere).take_message(&budgets, MESSAGE), Ok(()));
+        assert_eq!(newcomer(&budgets, elsewhere).take_message(&budgets, MESSAGE), Ok(()));
         clock.advance(Duration::from_secs(1));
-        assert_eq!(budgets.client(here).take_message(&budgets, MESSAGE), Ok(()));
-        let changes = (0..=ADDRESS_CHANGES).map(|_| exhaust(|| budgets.client(here).take_change(&budgets)));
+        assert_eq!(newcomer(&budgets, here).take_message(&budgets, MESSAGE), Ok(()));
+        let changes = (0..=ADDRESS_CHANGES).map(|_| exhaust(|| newcomer(&budgets, here).take_change(&budgets)));
         assert_eq!(changes.sum::<usize>(), 20_000);
     }
 
@@ -289,11 +374,11 @@ mod tests {
     fn clients_of_an_ipv6_network_share_the_budget_of_one_address() {
         let (_clock, budgets) = budgets();
         for host in 1..=ADDRESS_SHARE {
-            let client = budgets.client(address(&format!("2001:db8::{host}")));
+            let client = newcomer(&budgets, address(&format!("2001:db8::{host}")));
             assert_eq!(exhaust(|| client.take_message(&budgets, MESSAGE)), 4_000);
         }
-        let client = budgets.client(address("2001:db8::ffff"));
+        let client = newcomer(&budgets, address("2001:db8::ffff"));
         assert_eq!(client.take_message(&budgets, MESSAGE), Err(Excess::Messages));
-        assert_eq!(budgets.client(address("2001:db8:0:1::1")).take_message(&budgets, MESSAGE), Ok(()));
+        assert_eq!(newcomer(&budgets, address("2001:db8:0:1::1")).take_message(&budgets, MESSAGE), Ok(()));
     }
 }

@@ -14,7 +14,7 @@ use livekit_protocol as proto;
 use proto::leave_request::Action;
 use tokio::sync::mpsc;
 
-use super::budget::{ClientBudget, Excess};
+use super::budget::{Budgets, ClientBudget, Excess};
 use super::connection::{SignalConnection, SignalFrame, Socket, connection};
 use super::frames::{FrameError, asks_for_offer, encode, is_snapshot, read};
 use super::join::{ConnectRequest, JoinError, JoinParameters};
@@ -111,6 +111,10 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
         ..Client::default()
     };
     let (identity, name) = (claims.identity.clone(), claims.room.clone());
+    let mut budget = inner.budgets.client(Arc::new((name.clone(), identity.clone())), join.address);
+    // Before anyone is asked: a client that is disconnected for what it sends may put it into its next request.
+    take_requests(&inner.budgets, &mut budget, &join)
+        .inspect_err(|excess| inner.record(|metrics| metrics.record_excess(*excess)))?;
     let (room, sid, answers) = inner.enter(&name, |machine, now| machine.request_join(claims, client, now));
     let sid = sid?;
     if let Err(refused) = await_answers(answers).await {
@@ -136,7 +140,6 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
         return Err(error.into());
     }
     let (connection, socket) = connection();
-    let mut budget = inner.budgets.client(join.address);
     budget.weigh_changes(session.change_weight());
     let task = SessionTask {
         budget,
@@ -151,6 +154,15 @@ async fn admit(inner: Arc<Inner>, claims: Claims, join: JoinParameters) -> Resul
     };
     tokio::spawn(task.run(inputs));
     Ok(connection)
+}
+
+/// Counts the requests that come with a request to join or to resume.
+fn take_requests(budgets: &Budgets, budget: &mut ClientBudget, join: &JoinParameters) -> Result<(), Excess> {
+    if let Some(offer) = &join.offer {
+        budget.take_offer(budgets, &offer.sdp)?;
+    }
+    let others = join.tracks.len() + usize::from(join.sync_state.is_some());
+    (0..others).try_for_each(|_| budget.take_change(budgets))
 }
 
 impl Inner {
@@ -249,7 +261,10 @@ impl SessionTask {
                 let (join, socket) = *attached;
                 self.replace_socket(socket);
                 self.budget.move_to(join.address);
-                self.call(|session, context| session.resume(context, join));
+                match take_requests(&self.inner.budgets, &mut self.budget, &join) {
+                    Ok(()) => self.call(|session, context| session.resume(context, join)),
+                    Err(excess) => self.exceed(excess),
+                }
             }
             Input::Stop => self.session.shut_down(),
         }
@@ -291,12 +306,15 @@ impl SessionTask {
                 self.budget.weigh_changes(self.session.change_weight());
             }
             Err(FrameError::Malformed) => {}
-            Err(FrameError::Exceeds(excess)) => {
-                self.has_exceeded = true;
-                self.note_excess(excess);
-                self.call(Session::exclude);
-            }
+            Err(FrameError::Exceeds(excess)) => self.exceed(excess),
         }
+    }
+
+    /// Disconnects a client that sends more than it may.
+    fn exceed(&mut self, excess: Excess) {
+        self.has_exceeded = true;
+        self.note_excess(excess);
+        self.call(Session::exclude);
     }
 
     fn note_excess(&self, excess: Excess) {

@@ -50,7 +50,7 @@ pub(super) fn read(
 ) -> Result<proto::SignalRequest, FrameError> {
     let request = decode(frame, |weight| budget.take_message(budgets, weight))?;
     match change_of(&request) {
-        Some(Change::Offer) => budget.take_offer(budgets)?,
+        Some(Change::Offer(sdp)) => budget.take_offer(budgets, sdp)?,
         Some(Change::Other) => budget.take_change(budgets)?,
         None => {}
     }
@@ -82,17 +82,17 @@ fn decode(
 
 /// What a request changes for others, or lets a media worker do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
-    /// It negotiates media.
-    Offer,
+enum Change<'a> {
+    /// It negotiates media, by this session description.
+    Offer(&'a str),
     /// It changes something else.
     Other,
 }
 
 /// Returns what a request changes, if it does.
-fn change_of(request: &proto::SignalRequest) -> Option<Change> {
+fn change_of(request: &proto::SignalRequest) -> Option<Change<'_>> {
     match request.message.as_ref()? {
-        Request::Offer(_) => Some(Change::Offer),
+        Request::Offer(offer) => Some(Change::Offer(&offer.sdp)),
         Request::AddTrack(_)
         | Request::Mute(_)
         | Request::SubscriptionPermission(_)
@@ -180,10 +180,11 @@ mod tests {
 
     #[test]
     fn what_others_notice_is_a_change_and_a_ping_is_none() {
-        let change_of = |message| change_of(&proto::SignalRequest { message: Some(message) });
-        assert_eq!(change_of(Request::Mute(proto::MuteTrackRequest::default())), Some(Change::Other));
-        assert_eq!(change_of(Request::Offer(proto::SessionDescription::default())), Some(Change::Offer));
-        assert_eq!(change_of(Request::Ping(1)), None);
-        assert_eq!(change_of(Request::Subscription(proto::UpdateSubscription::default())), None);
+        let changes = |message, expected| change_of(&proto::SignalRequest { message: Some(message) }) == expected;
+        assert!(changes(Request::Mute(proto::MuteTrackRequest::default()), Some(Change::Other)));
+        assert!(changes(Request::SyncState(proto::SyncState::default()), Some(Change::Other)));
+        assert!(changes(Request::Offer(proto::SessionDescription::default()), Some(Change::Offer(""))));
+        assert!(changes(Request::Ping(1), None));
+        assert!(changes(Request::Subscription(proto::UpdateSubscription::default()), None));
     }
 }

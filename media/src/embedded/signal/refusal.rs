@@ -1,5 +1,6 @@
 //! How a client is turned away before its websocket is opened.
 
+use super::budget::Excess;
 use super::join::JoinError;
 use crate::embedded::error::MachineError;
 use crate::embedded::own_metadata::OwnMetadataError;
@@ -22,6 +23,9 @@ pub enum Refusal {
     /// The room or the role is full, the role was removed, or the identity is another participant's: 403.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The participant has sent as much as it may: 429.
+    #[error("{0}")]
+    TooMuch(Excess),
     /// The join could not be written: 503. The client may try again.
     #[error("the server cannot take joins now")]
     Unavailable,
@@ -40,6 +44,12 @@ impl From<JoinError> for Refusal {
 impl From<TokenError> for Refusal {
     fn from(error: TokenError) -> Self {
         Self::Unauthorized(error.to_string())
+    }
+}
+
+impl From<Excess> for Refusal {
+    fn from(excess: Excess) -> Self {
+        Self::TooMuch(excess)
     }
 }
 

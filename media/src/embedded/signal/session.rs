@@ -84,6 +84,8 @@ pub(super) struct Session {
     heard_at: Duration,
     /// When its token is refreshed next.
     refresh_at: Duration,
+    /// Whether the client has resumed and may say what it knows.
+    awaits_sync: bool,
     /// Until when the client may resume, if its media is dead.
     resume_until: Option<Duration>,
     /// Whether the client has closed its transports, so that nothing is left to resume.
@@ -121,6 +123,7 @@ impl Session {
             signal: Signal::Attached,
             heard_at: reading,
             refresh_at: reading + REFRESH_INTERVAL,
+            awaits_sync: false,
             resume_until: None,
             has_closed_media: false,
             awaited: VecDeque::new(),

@@ -13,7 +13,7 @@ use super::MODES;
 use super::commands::new_peer;
 use super::world::World;
 use crate::command::{Command, ConnectionMode, PeerCommand, ServerMessage};
-use crate::event::{PeerEvent, Receivers, SentMessage};
+use crate::event::{FailureReason, PeerEvent, Receivers, SentMessage};
 
 pub fn packet(number: u32, size: usize, to: &[&str]) -> Vec<u8> {
     let destination_identities = to.iter().map(|to| (*to).to_owned()).collect();
@@ -187,5 +187,74 @@ fn a_message_on_a_channel_of_another_label_reaches_all_as_a_user_message() {
             assert_eq!(packet.participant_identity, "PA_alice");
         }
         assert!(numbers(&mut world, alice, "_reliable").is_empty(), "{mode:?}: not to the sender");
+    }
+}
+
+fn replay(world: &mut World, peer: &str, received: &[(&str, u32)]) {
+    let received = received.iter().map(|(sender, last)| (sender.parse().unwrap(), *last)).collect();
+    world.command(PeerCommand::ReplayData { received }.for_peer(peer.parse().unwrap()));
+    world.run(Duration::from_millis(100));
+}
+
+#[test]
+fn a_sender_that_is_named_many_times_is_replayed_once() {
+    let (mut world, [alice, bob, _]) = world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
+    for number in 1..=3 {
+        send(&mut world, alice, "_reliable", &packet(number, 10, &[]));
+    }
+    world.run(Duration::from_millis(100));
+    replay(&mut world, "PA_bob", &[("PA_alice", 1); 900]);
+    assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3]);
+    replay(&mut world, "PA_bob", &[("PA_alice", 0), ("PA_alice", 2), ("PA_bob", 0)]);
+    assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2, 3, 2, 3, 3]);
+}
+
+#[test]
+fn a_participant_gets_no_message_from_before_its_join_nor_an_old_one_nor_one_that_it_may_not_have() {
+    let (mut world, [alice, bob, _]) = world_with_channels(ConnectionMode::Single, ["PA_alice", "PA_bob", "PA_carol"]);
+    send(&mut world, alice, "_reliable", &packet(1, 10, &[]));
+    world.run(Duration::from_secs(1));
+    let dave = world.join_connected("PA_dave", ConnectionMode::Single);
+    world.run_until("the channels are open", |world| world.clients[dave].publisher.channels.len() >= 2);
+    send(&mut world, alice, "_reliable", &packet(2, 10, &[]));
+    send(&mut world, alice, "_reliable", &packet(3, 10, &["PA_carol"]));
+    world.run(Duration::from_millis(100));
+    replay(&mut world, "PA_dave", &[("PA_alice", 0)]);
+    assert_eq!(numbers(&mut world, dave, "_reliable"), [2, 2]);
+    let mut permissions = new_peer("PA_bob", ConnectionMode::Single).permissions;
+    permissions.can_subscribe = false;
+    world.command(PeerCommand::SetPermissions(permissions).for_peer("PA_bob".parse().unwrap()));
+    replay(&mut world, "PA_bob", &[("PA_alice", 0)]);
+    assert_eq!(numbers(&mut world, bob, "_reliable"), [1, 2]);
+    world.run(Duration::from_secs(10));
+    replay(&mut world, "PA_dave", &[("PA_alice", 0)]);
+    assert_eq!(numbers(&mut world, dave, "_reliable"), [2, 2], "ten seconds later it is too late");
+}
+
+fn has_failed(world: &World, client: usize) -> bool {
+    world.clients[client].events.contains(&PeerEvent::Failed(FailureReason::Channels))
+}
+
+#[test]
+fn a_client_that_opens_many_channels_or_one_with_a_long_name_is_disconnected() {
+    for mode in MODES {
+        let (mut world, [alice, bob, _]) = world_with_channels(mode, ["PA_alice", "PA_bob", "PA_carol"]);
+        // With those for messages of LiveKit's clients.
+        for number in 0..24 {
+            world.clients[alice].publisher.open_channel(&format!("channel-{number}"));
+        }
+        world.run(Duration::from_millis(500));
+        assert!(!has_failed(&world, alice), "{mode:?}");
+        for number in 24..100 {
+            world.clients[alice].publisher.open_channel(&format!("channel-{number}"));
+        }
+        world.run(Duration::from_millis(500));
+        assert!(has_failed(&world, alice), "{mode:?}");
+        world.clients[bob].publisher.open_channel(&"n".repeat(256));
+        world.run(Duration::from_millis(500));
+        assert!(!has_failed(&world, bob), "{mode:?}");
+        world.clients[bob].publisher.open_channel(&"n".repeat(257));
+        world.run(Duration::from_millis(500));
+        assert!(has_failed(&world, bob), "{mode:?}");
     }
 }

@@ -7,6 +7,7 @@ use livekit_protocol as proto;
 use prost::Message as _;
 use proto::signal_request::Message as Request;
 
+use super::tests::newcomer;
 use super::*;
 use crate::embedded::signal::connection::SignalFrame;
 use crate::embedded::signal::frames::read;
@@ -29,7 +30,7 @@ impl Office {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let budgets = Budgets::new(&clock, DEFAULT_CHANGES);
         let address = Some("203.0.113.1".parse::<std::net::IpAddr>().unwrap().into());
-        let clients = (0..clients).map(|_| budgets.client(address)).collect();
+        let clients = (0..clients).map(|_| newcomer(&budgets, address)).collect();
         Self { clock, budgets, clients }
     }
 

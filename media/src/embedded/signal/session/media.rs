@@ -95,6 +95,7 @@ impl Session {
             | FailureReason::AnswerTimeout
             | FailureReason::Capacity
             | FailureReason::TooManyCommands => self.reconnect(context),
+            FailureReason::Channels => self.exclude(context),
         }
     }
 }

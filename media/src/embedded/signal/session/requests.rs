@@ -1,6 +1,6 @@
 //! What the client asks for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use conclave_model::event::Departure;
@@ -166,7 +166,8 @@ impl Session {
         tracks: impl Iterator<Item = String>,
         settings: TrackSettings,
     ) {
-        for track in parse_tracks(tracks) {
+        // A media worker would ignore the others, one by one.
+        for track in context.machine.received_tracks(&self.sid, parse_tracks(tracks)) {
             self.command(context, PeerCommand::SetTrackSettings { track, settings });
         }
     }
@@ -199,8 +200,12 @@ impl Session {
         self.send(Message::PongResp(pong));
     }
 
-    /// Applies what a client that resumes says of its own state.
+    /// Applies what a client that resumes says of its own state, once for each resume. At other times it has nothing to say: what it
+    /// wants has other requests.
     pub(super) fn sync(&mut self, context: &mut Context<'_>, state: proto::SyncState) {
+        if !std::mem::take(&mut self.awaits_sync) {
+            return;
+        }
         let published = state.publish_tracks.iter().filter_map(|published| published.track.as_ref());
         let is_unknown = published.into_iter().any(|track| !context.machine.has_announced(&self.sid, &track.sid));
         let data = state.publish_data_tracks.iter().filter_map(|published| published.info.as_ref());
@@ -216,9 +221,15 @@ impl Session {
         }
         let disabled = TrackSettings { is_disabled: true, ..TrackSettings::default() };
         self.set_settings(context, state.track_sids_disabled.into_iter(), disabled);
-        let received = state.datachannel_receive_states.into_iter().take(MAX_LIST);
-        let received = received.filter_map(|of| Some((of.publisher_sid.parse::<ParticipantSid>().ok()?, of.last_seq)));
-        self.command(context, PeerCommand::ReplayData { received: received.collect() });
+        let states = state.datachannel_receive_states.into_iter().take(MAX_LIST);
+        let mut received = HashMap::new();
+        for (sender, last) in
+            states.filter_map(|of| Some((of.publisher_sid.parse::<ParticipantSid>().ok()?, of.last_seq)))
+        {
+            let known = received.entry(sender).or_insert(last);
+            *known = last.max(*known);
+        }
+        self.command(context, PeerCommand::ReplayData { received: received.into_iter().collect() });
     }
 }
 
@@ -232,6 +243,9 @@ fn quality(number: i32) -> Quality {
     usize::try_from(number).ok().and_then(|index| Quality::ALL.get(index).copied()).unwrap_or(Quality::High)
 }
 
+/// Returns the tracks of a list, each once, in order.
 pub(super) fn parse_tracks(tracks: impl Iterator<Item = String>) -> Vec<TrackSid> {
-    tracks.take(MAX_LIST).filter_map(|track| track.parse().ok()).collect()
+    let mut seen = HashSet::new();
+    let parsed = tracks.take(MAX_LIST).filter_map(|track| track.parse::<TrackSid>().ok());
+    parsed.filter(|track| seen.insert(track.clone())).collect()
 }

@@ -18,6 +18,7 @@ impl Session {
     pub fn resume(&mut self, context: &mut Context<'_>, join: JoinParameters) {
         self.heard_at = context.machine.reading();
         self.signal = Signal::Resuming;
+        self.awaits_sync = true;
         self.outbox.clear();
         self.closes_socket = false;
         if self.closes_resume(ClosedResume::BeforeMessages) {

@@ -155,6 +155,12 @@ impl World {
         self.call(sid, |session, context| session.handle_media(context, event))
     }
 
+    /// A client attaches a new websocket, and its media worker is ready.
+    fn resume(&mut self, sid: &ParticipantSid) {
+        self.call(sid, |session, context| session.resume(context, parameters(ConnectionMode::Single)));
+        self.media(sid, PeerEvent::Resumed { last_message_seq: 0 });
+    }
+
     /// Publishes a camera with a media section.
     fn publish(&mut self, sid: &ParticipantSid) -> TrackSid {
         self.request(sid, Request::AddTrack(camera()));

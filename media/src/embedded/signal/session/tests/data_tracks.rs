@@ -223,8 +223,10 @@ fn a_client_that_resumes_with_a_data_track_that_nobody_knows_joins_anew() {
         let publish_data_tracks = vec![proto::PublishDataTrackResponse { info }];
         Request::SyncState(proto::SyncState { publish_data_tracks, ..Default::default() })
     };
+    world.resume(&alice);
     world.request(&alice, state(&track));
     assert_eq!(leave_of(&world.take(&alice)), None);
+    world.resume(&alice);
     world.request(&alice, state("DTR_other"));
     assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::StateMismatch, Action::Reconnect)));
 }

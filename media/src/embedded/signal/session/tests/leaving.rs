@@ -83,6 +83,7 @@ fn a_client_that_resumes_with_a_track_that_is_not_known_has_to_join_anew() {
     let track = proto::TrackInfo { sid: "TR_VCunknown".into(), ..proto::TrackInfo::default() };
     let published = proto::TrackPublishedResponse { cid: "c".into(), track: Some(track) };
     let state = proto::SyncState { publish_tracks: vec![published], ..proto::SyncState::default() };
+    world.resume(&alice);
     world.request(&alice, Request::SyncState(state));
     assert_eq!(leave_of(&world.take(&alice)), Some((DisconnectReason::StateMismatch, Action::Reconnect)));
     assert_eq!(world.event_names(), ["lost"]);
@@ -97,4 +98,68 @@ fn a_client_that_closes_its_transports_and_then_its_websocket_is_gone_at_once() 
     assert_eq!(world.event_names(), Vec::<&str>::new(), "its leave may come");
     world.call(&alice, Session::detach);
     assert_eq!(world.event_names(), ["lost"]);
+}
+
+/// What a client has received of others.
+fn received(states: &[(&str, u32)]) -> proto::SyncState {
+    let state = |(sid, last): &(&str, u32)| proto::DataChannelReceiveState {
+        publisher_sid: (*sid).to_owned(),
+        last_seq: *last,
+    };
+    let datachannel_receive_states = states.iter().map(state).collect();
+    proto::SyncState { datachannel_receive_states, ..proto::SyncState::default() }
+}
+
+/// What media workers were asked to send again since the last call, by sender.
+fn replayed(world: &mut World) -> Vec<Vec<(String, u32)>> {
+    let commands = std::mem::take(&mut world.commands);
+    let of_replays = commands.into_iter().filter_map(|command| match command {
+        Command::Peer { command: PeerCommand::ReplayData { received }, .. } => Some(received),
+        _ => None,
+    });
+    let listed = of_replays.map(|received| {
+        let mut listed: Vec<_> = received.into_iter().map(|(sid, last)| (sid.to_string(), last)).collect();
+        listed.sort();
+        listed
+    });
+    listed.collect()
+}
+
+#[test]
+fn the_state_of_a_client_counts_once_for_each_resume_and_names_each_sender_once() {
+    let mut world = World::new();
+    let alice = world.joined("alice", None);
+    let many = received(&[("PA_bob", 3); 900]);
+    world.request(&alice, Request::SyncState(many.clone()));
+    assert!(replayed(&mut world).is_empty(), "it has not resumed");
+    world.resume(&alice);
+    let both = received(&[("PA_bob", 3), ("PA_carol", 1), ("PA_bob", 7), ("PA_bob", 5)]);
+    world.request(&alice, Request::SyncState(both));
+    assert_eq!(replayed(&mut world), [[("PA_bob".to_owned(), 7), ("PA_carol".to_owned(), 1)]]);
+    world.request(&alice, Request::SyncState(many.clone()));
+    assert!(replayed(&mut world).is_empty(), "once is enough");
+    let join = JoinParameters { sync_state: Some(many.clone()), ..parameters(ConnectionMode::Single) };
+    world.call(&alice, |session, context| session.resume(context, join));
+    world.request(&alice, Request::SyncState(many));
+    assert_eq!(replayed(&mut world), [[("PA_bob".to_owned(), 3)]], "it came with the request to resume");
+}
+
+#[test]
+fn the_state_of_a_client_that_has_not_resumed_changes_nothing() {
+    let mut world = World::new();
+    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
+    let track = world.publish(&bob);
+    world.take_all();
+    let track_sids = vec![track.to_string()];
+    let unwanted = proto::UpdateSubscription { track_sids: track_sids.clone(), ..Default::default() };
+    let unknown = proto::TrackInfo { sid: "TR_VCunknown".into(), ..Default::default() };
+    let publish_tracks = vec![proto::TrackPublishedResponse { cid: "c".into(), track: Some(unknown) }];
+    for state in [
+        proto::SyncState { subscription: Some(unwanted), ..Default::default() },
+        proto::SyncState { track_sids_disabled: track_sids, ..Default::default() },
+        proto::SyncState { publish_tracks, ..Default::default() },
+    ] {
+        world.request(&alice, Request::SyncState(state));
+        assert_eq!((world.commands.len(), world.take(&alice), world.event_names()), (0, vec![], vec![]));
+    }
 }

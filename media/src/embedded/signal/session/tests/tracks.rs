@@ -240,3 +240,20 @@ fn a_client_that_has_not_followed_a_mute_of_the_server_cannot_undo_it() {
     });
     assert_eq!(muted.collect::<Vec<_>>(), [true, false]);
 }
+
+#[test]
+fn settings_reach_the_media_worker_once_for_each_track_that_a_client_receives() {
+    let mut world = World::new();
+    let (alice, bob) = (world.joined("alice", None), world.joined("bob", None));
+    let track = world.publish(&bob);
+    world.take_all();
+    let unknown = (0..500).map(|number| format!("TR_VC{number:010}"));
+    let track_sids: Vec<_> = std::iter::repeat_n(track.to_string(), 400).chain(unknown).collect();
+    let settings = proto::UpdateTrackSettings { track_sids, width: 640, ..Default::default() };
+    world.request(&alice, Request::TrackSetting(settings));
+    let [Command::Peer { peer, command: PeerCommand::SetTrackSettings { track: of, settings } }] = &world.commands[..]
+    else {
+        panic!("{:?}", world.commands)
+    };
+    assert_eq!((peer, of, settings.width), (&alice, &track, 640));
+}
