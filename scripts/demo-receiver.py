@@ -53,7 +53,7 @@ class Receiver(BaseHTTPRequestHandler):
             "signed=" + ("+".join(valid) or "none") + ("" if is_type_in_header else "!event-header"),
             f"id={self.headers.get('webhook-id')}",
             f"type={event['type']}",
-            f"room={event['room']}",
+            f"room={event.get('room', '')}",
             f"who={event.get('participant_identity', '-')}",
             f"sid={event.get('participant_sid', '-')}",
         ])

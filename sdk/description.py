@@ -6,7 +6,7 @@ envelope, and the events of webhooks are missing, since a delivery is no operati
 - removes what the SDKs' own transport does: refusals (it raises them as errors) and credentials (it adds them);
 - removes what only a validator reads: examples, links, patterns, and conditions between fields, which the server checks;
 - names the pages of lists (`RoomPage`), so that all three languages call them the same;
-- adds a schema for each of the 20 events, and their union `Event`.
+- adds a schema for each of the 20 events, for the event that tests an endpoint, and their union `Event`.
 """
 
 import json
@@ -69,7 +69,10 @@ EVENTS = {
     "ingress.started": ("An encoder has connected and publishes.", INGRESS),
     "ingress.ended": ("An encoder has disconnected or stopped publishing.", INGRESS),
 }
+# Sent to one endpoint by a button of the console. It is about no room; the field is there so that a program may read it from any event.
+TEST_EVENT = "webhook.test"
 EVERY_EVENT = {"project_id": "ProjectId", "room": "RoomName", "occurred_at": "Timestamp"}
+TEST_EVENT_FIELDS = {"project_id": "ProjectId", "room?": "RoomName", "occurred_at": "Timestamp"}
 
 
 def for_generators(source: Path) -> dict:
@@ -153,18 +156,42 @@ def schema_name(event_type):
 def event_schemas():
     """Returns the schema of each event, and that of their union."""
     schemas = {schema_name(name): event_schema(name, *event) for name, event in EVENTS.items()}
+    schemas[schema_name(TEST_EVENT)] = event_schema(
+        TEST_EVENT, "Sent by the console to test an endpoint. It is about no room.", {}, every=TEST_EVENT_FIELDS
+    )
     union = [{"$ref": SCHEMA + name} for name in schemas]
-    return schemas | {"Event": {"description": "What a webhook reports: one of the 20 events.", "oneOf": union}}
+    text = "What a webhook reports: one of the 20 events, or the event that tests an endpoint."
+    return schemas | {"Event": {"description": text, "oneOf": union}}
 
 
-def event_schema(name, description, fields):
+def event_schema(name, description, fields, every=None):
     properties = {"type": {"type": "string", "const": name}}
     required = ["type"]
-    for field, schema in (EVERY_EVENT | fields).items():
+    for field, schema in ((every or EVERY_EVENT) | fields).items():
         properties[field.removesuffix("?")] = {"$ref": SCHEMA + schema} if isinstance(schema, str) else schema
         if not field.endswith("?"):
             required.append(field)
     return {"type": "object", "description": description, "properties": properties, "required": required}
+
+
+# ------------------------------------------------------------------------------------------------------------- for Python
+
+
+def for_python(description: dict) -> dict:
+    """Returns the description with a last alternative where a response has one of several objects.
+
+    The generated code tries one after another, and fails when none fits: a newer server may have further ones.
+    """
+    schemas = description["components"]["schemas"]
+    shown = schemas["ShownDestinationConfig"]
+    other = {
+        "type": "object",
+        "description": "A configuration of a kind that this version does not know.",
+        "additionalProperties": True,
+    }
+    shown = shown | {"oneOf": [*shown["oneOf"], {"$ref": SCHEMA + "OtherDestinationConfig"}]}
+    schemas = schemas | {"ShownDestinationConfig": shown, "OtherDestinationConfig": other}
+    return description | {"components": description["components"] | {"schemas": schemas}}
 
 
 # ---------------------------------------------------------------------------------------------------- OpenAPI 3.0, for Go
@@ -176,13 +203,14 @@ def for_go(description: dict) -> dict:
     schemas = description["components"]["schemas"]
     # An interface, by hand: Go has no unions, and tells the events apart by their types.
     del schemas["Event"]
-    for name in EVENTS:
+    for name in (*EVENTS, TEST_EVENT):
         schemas[schema_name(name)]["properties"]["type"] = {"type": "string"}
     for path in description["paths"].values():
         for operation in path.values():
             # Given in the context of a call, so that no call needs parameters for it.
             parameters = [one for one in operation.get("parameters", []) if one["name"] != "Idempotency-Key"]
             operation["parameters"] = parameters
+            operation["x-statuses"] = ", ".join(sorted(operation["responses"]))
             if any(one["name"] == "offset" for one in parameters):
                 page = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
                 operation["x-item"] = page.removeprefix(SCHEMA).removesuffix("Page")

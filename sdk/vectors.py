@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import json
 
-from description import EVENTS, EVERY_EVENT
+from description import EVENTS, EVERY_EVENT, TEST_EVENT
 
 # The bytes 0 to 31.
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
@@ -120,7 +120,17 @@ def make():
             "unknown_event",
         ),
     ]
-    return {"secret": SECRET, "now": NOW, "cases": cases}
+    return {"secret": SECRET, "now": NOW, "cases": cases, "beside": beside()}
+
+
+def beside():
+    """Returns the deliveries beside the 20 events of today: the event that tests an endpoint, and what a newer server sends."""
+    roomless = '{"type":"project.renamed"}'
+    return [
+        case(TEST_EVENT, sample(TEST_EVENT), headers(sample(TEST_EVENT)), TEST_EVENT),
+        *[case(f"{name}, newer", newer(name), headers(newer(name)), name) for name in (*EVENTS, TEST_EVENT)],
+        case("a newer event about no room", roomless, headers(roomless), "unknown_event"),
+    ]
 
 
 def case(name, body, headers, expect, tolerance=TOLERANCE):
@@ -129,9 +139,20 @@ def case(name, body, headers, expect, tolerance=TOLERANCE):
 
 def sample(event_type):
     """Returns the body of an event with all its fields, the optional ones too."""
-    fields = EVERY_EVENT | EVENTS[event_type][1]
+    if event_type == TEST_EVENT:
+        # As the server sends it: without a room.
+        fields = {name: schema for name, schema in EVERY_EVENT.items() if name != "room"}
+    else:
+        fields = EVERY_EVENT | EVENTS[event_type][1]
     values = {name.removesuffix("?"): sample_value(schema) for name, schema in fields.items()}
     return json.dumps({"type": event_type} | values, separators=(",", ":"))
+
+
+def newer(event_type):
+    """Returns the body of an event with words and a field that are not known today."""
+    words = {"track_kind", "track_source", "recording_status", "broadcast_status", "ingress_status"}
+    event = json.loads(sample(event_type))
+    return changed(json.dumps(event), later={"more": [1]}, **{name: "later" for name in words & event.keys()})
 
 
 def sample_value(schema):

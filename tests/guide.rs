@@ -125,12 +125,19 @@ impl Dev {
         Terminal(bash.spawn().unwrap())
     }
 
-    /// A delivery, and the secret it is signed with.
-    fn delivery(&self) -> (Received, String) {
+    /// A delivery, one of the button "Send test event", and the secret that both are signed with.
+    fn deliveries(&self) -> (Received, Received, String) {
         let receiver = Receiver::start();
         let endpoint = self.post("/v1/webhook-endpoints", json!({"url": receiver.url}));
         self.join("hooks");
-        (receiver.next(), endpoint["secret"].as_str().unwrap().to_owned())
+        let delivery = receiver.next();
+        assert_eq!(receiver.next().json()["type"], "participant.joined");
+        let page = Request::new("GET", format!("{}/projects", self.admin)).send().text();
+        let token = page.split_once("name=\"csrf\" value=\"").unwrap().1.split('"').next().unwrap();
+        let project = delivery.json()["project_id"].as_str().unwrap().to_owned();
+        let button = format!("{}/projects/{project}/webhooks/{}/test", self.admin, endpoint["id"].as_str().unwrap());
+        assert_eq!(Request::new("POST", button).form(&[("csrf", token)]).send().status, 303);
+        (delivery, receiver.next(), endpoint["secret"].as_str().unwrap().to_owned())
     }
 }
 
@@ -342,7 +349,7 @@ fn signed(secret: &str, body: &[u8], id: &str, seconds: i64) -> Vec<(&'static st
 #[test]
 fn the_receivers_of_the_guide_accept_a_delivery_once_and_refuse_altered_and_old_ones() {
     let dev = Dev::start();
-    let (delivery, secret) = dev.delivery();
+    let (delivery, test, secret) = dev.deliveries();
     let (body, sent) = (&delivery.body, headers(&delivery, &[]));
     let mut altered = body.clone();
     *altered.last_mut().unwrap() = b' ';
@@ -379,7 +386,8 @@ fn the_receivers_of_the_guide_accept_a_delivery_once_and_refuse_altered_and_old_
         let mut several = signed(&secret, body, "c", 0);
         several[2].1.insert_str(0, "v1,AAAA ");
         assert_eq!(program.answer(body, &several), 204, "{name}: one of several signatures");
-        let event = "room.started hooks \n";
-        assert_eq!(program.stop(), event.repeat(3), "{name}: each delivery is handled once");
+        assert_eq!(program.answer(&test.body, &headers(&test, &[])), 204, "{name}: the test event of the console");
+        let events = "room.started hooks \n".repeat(3) + "webhook.test  \n";
+        assert_eq!(program.stop(), events, "{name}: each delivery is handled once");
     }
 }

@@ -67,6 +67,7 @@ class Reader {
   async serverRuns(terminal) {
     await terminal.prints((text) => text.includes('call page') && text.includes('"ready":true'), 'the ready line and the call page');
     const ready = JSON.parse(terminal.printed.match(/^\{"ready":true.*\}$/m)[0]);
+    this.project = ready.project_id;
     this.real = { [ready.api]: 'http://127.0.0.1:8080', [ready.admin]: 'http://127.0.0.1:8081', [ready.media_url]: 'ws://127.0.0.1:8080' };
     this.printed = this.asShown(terminal.printed);
   }
@@ -74,7 +75,18 @@ class Reader {
   async receiverRuns(terminal) {
     await terminal.does(() => isOpen(this.ports[9000]), 'the receiver does not listen');
     this.tried = [...(this.tried ?? []), terminal];
+    await this.sendTestEvent(terminal);
     await this.leaveAndJoin(terminal);
+  }
+
+  // Presses the button of the console.
+  async sendTestEvent(terminal) {
+    const [, admin] = Object.keys(this.real);
+    const [, csrf] = (await (await fetch(`${admin}/projects`)).text()).match(/name="csrf" value="([^"]+)"/);
+    const { id } = JSON.parse(readFileSync(join(this.home, 'first-hour', 'webhook.json'), 'utf8'));
+    const button = `${admin}/projects/${this.project}/webhooks/${id}/test`;
+    await fetch(button, { method: 'POST', body: new URLSearchParams({ csrf }) });
+    await terminal.prints((text) => text.includes('webhook.test'), 'the test event');
   }
 
   async leaveAndJoin(terminal) {

@@ -13,11 +13,13 @@ the same when the server is killed and started again. A scenario orders faults f
 
 import http.client
 import json
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -37,8 +39,8 @@ class Server:
     def __init__(self, program: Path, work: Path):
         self.program, self.work = program, work
         self.process = self.api = self.admin = None
-        project = self.start()["project_id"]
-        command = [program, "key", "create", project, "--data", work / "data", "--json"]
+        self.project = self.start()["project_id"]
+        command = [program, "key", "create", self.project, "--data", work / "data", "--json"]
         created = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=work, env=environment({}))
         self.key = json.loads(created.stdout)["key"]
 
@@ -63,6 +65,14 @@ class Server:
         ready = json.loads(line)
         self.api, self.admin = (ready[name].removeprefix("http://") for name in ("api", "admin"))
         return ready
+
+    def send_test_event(self, endpoint: str):
+        """Presses the button "Send test event" of a webhook endpoint in the console."""
+        with urllib.request.urlopen(f"http://{self.admin}/projects", timeout=20) as page:
+            [token, *_] = re.findall(r'name="csrf" value="([^"]+)"', page.read().decode())
+        path = f"/projects/{self.project}/webhooks/{endpoint}/test"
+        form = urllib.parse.urlencode({"csrf": token}).encode()
+        urllib.request.urlopen(f"http://{self.admin}{path}", data=form, timeout=20).close()
 
     def kill(self):
         self.process.kill()

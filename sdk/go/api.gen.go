@@ -2574,6 +2574,19 @@ type WebhookEndpointPage struct {
 	WebhookEndpoints []WebhookEndpoint `json:"webhook_endpoints"`
 }
 
+// WebhookTestEvent Sent by the console to test an endpoint. It is about no room.
+type WebhookTestEvent struct {
+	// OccurredAt An instant in UTC: RFC 3339 with milliseconds and `Z`.
+	OccurredAt Timestamp `json:"occurred_at"`
+
+	// ProjectID The id of a project: `prj_` and twelve lower-case hex digits.
+	ProjectID ProjectID `json:"project_id"`
+
+	// Room The name of a room, which a project uses once.
+	Room *RoomName `json:"room,omitempty"`
+	Type string    `json:"type"`
+}
+
 // ListBroadcastsParams defines parameters for ListBroadcasts.
 type ListBroadcastsParams struct {
 	// Room Of this room
@@ -3198,7 +3211,7 @@ func (c *Client) ListBroadcasts(ctx context.Context, params *ListBroadcastsParam
 		return nil, err
 	}
 	var result BroadcastPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3287,7 +3300,7 @@ func (c *Client) GetBroadcast(ctx context.Context, egressID string) (*Broadcast,
 		return nil, err
 	}
 	var result Broadcast
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3295,6 +3308,9 @@ func (c *Client) GetBroadcast(ctx context.Context, egressID string) (*Broadcast,
 
 func newGetBroadcastRequest(ctx context.Context, server string, egressID string) (*http.Request, error) {
 
+	if err := checkSegment("egress_id", egressID); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "egress_id", egressID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3313,7 +3329,7 @@ func (c *Client) StopBroadcast(ctx context.Context, egressID string) (*Broadcast
 		return nil, err
 	}
 	var result Broadcast
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3321,6 +3337,9 @@ func (c *Client) StopBroadcast(ctx context.Context, egressID string) (*Broadcast
 
 func newStopBroadcastRequest(ctx context.Context, server string, egressID string) (*http.Request, error) {
 
+	if err := checkSegment("egress_id", egressID); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "egress_id", egressID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3338,11 +3357,14 @@ func (c *Client) DisableCode(ctx context.Context, code string) error {
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newDisableCodeRequest(ctx context.Context, server string, code string) (*http.Request, error) {
 
+	if err := checkSegment("code", code); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "code", code, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3361,7 +3383,7 @@ func (c *Client) ExchangeCode(ctx context.Context, code string, body ExchangeCod
 		return nil, err
 	}
 	var result Token
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3369,6 +3391,9 @@ func (c *Client) ExchangeCode(ctx context.Context, code string, body ExchangeCod
 
 func newExchangeCodeRequest(ctx context.Context, server string, code string, body ExchangeCode) (*http.Request, error) {
 
+	if err := checkSegment("code", code); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "code", code, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3396,7 +3421,7 @@ func (c *Client) ListIngresses(ctx context.Context, params *ListIngressesParams)
 		return nil, err
 	}
 	var result IngressPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3476,11 +3501,14 @@ func (c *Client) DeleteIngress(ctx context.Context, ingressID string) error {
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newDeleteIngressRequest(ctx context.Context, server string, ingressID string) (*http.Request, error) {
 
+	if err := checkSegment("ingress_id", ingressID); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "ingress_id", ingressID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3499,7 +3527,7 @@ func (c *Client) GetIngress(ctx context.Context, ingressID string) (*Ingress, er
 		return nil, err
 	}
 	var result Ingress
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3507,6 +3535,9 @@ func (c *Client) GetIngress(ctx context.Context, ingressID string) (*Ingress, er
 
 func newGetIngressRequest(ctx context.Context, server string, ingressID string) (*http.Request, error) {
 
+	if err := checkSegment("ingress_id", ingressID); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "ingress_id", ingressID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3525,7 +3556,7 @@ func (c *Client) GetPlan(ctx context.Context) (*PlanStatus, error) {
 		return nil, err
 	}
 	var result PlanStatus
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3546,7 +3577,7 @@ func (c *Client) ListRecordings(ctx context.Context, params *ListRecordingsParam
 		return nil, err
 	}
 	var result RecordingPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3635,7 +3666,7 @@ func (c *Client) GetRecording(ctx context.Context, egressID string) (*Recording,
 		return nil, err
 	}
 	var result Recording
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3643,6 +3674,9 @@ func (c *Client) GetRecording(ctx context.Context, egressID string) (*Recording,
 
 func newGetRecordingRequest(ctx context.Context, server string, egressID string) (*http.Request, error) {
 
+	if err := checkSegment("egress_id", egressID); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "egress_id", egressID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3661,7 +3695,7 @@ func (c *Client) StopRecording(ctx context.Context, egressID string) (*Recording
 		return nil, err
 	}
 	var result Recording
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3669,6 +3703,9 @@ func (c *Client) StopRecording(ctx context.Context, egressID string) (*Recording
 
 func newStopRecordingRequest(ctx context.Context, server string, egressID string) (*http.Request, error) {
 
+	if err := checkSegment("egress_id", egressID); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "egress_id", egressID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3687,7 +3724,7 @@ func (c *Client) ListRooms(ctx context.Context, params *ListRoomsParams) (*RoomP
 		return nil, err
 	}
 	var result RoomPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3744,7 +3781,7 @@ func (c *Client) CreateRoom(ctx context.Context, body CreateRoom) (*Room, error)
 		return nil, err
 	}
 	var result Room
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3773,11 +3810,14 @@ func (c *Client) EndRoom(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newEndRoomRequest(ctx context.Context, server string, name string) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3796,7 +3836,7 @@ func (c *Client) GetRoom(ctx context.Context, name string) (*Room, error) {
 		return nil, err
 	}
 	var result Room
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3804,6 +3844,9 @@ func (c *Client) GetRoom(ctx context.Context, name string) (*Room, error) {
 
 func newGetRoomRequest(ctx context.Context, server string, name string) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3822,7 +3865,7 @@ func (c *Client) StartBroadcast(ctx context.Context, name string, body StartBroa
 		return nil, err
 	}
 	var result Broadcast
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3830,6 +3873,9 @@ func (c *Client) StartBroadcast(ctx context.Context, name string, body StartBroa
 
 func newStartBroadcastRequest(ctx context.Context, server string, name string, body StartBroadcast) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3857,7 +3903,7 @@ func (c *Client) ListCodes(ctx context.Context, name string, params *ListCodesPa
 		return nil, err
 	}
 	var result RoomCodePage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3879,6 +3925,9 @@ func (c *Client) AllCodes(ctx context.Context, name string, params *ListCodesPar
 
 func newListCodesRequest(ctx context.Context, server string, name string, params *ListCodesParams) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3919,7 +3968,7 @@ func (c *Client) CreateCode(ctx context.Context, name string, body CreateCode) (
 		return nil, err
 	}
 	var result RoomCode
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3927,6 +3976,9 @@ func (c *Client) CreateCode(ctx context.Context, name string, body CreateCode) (
 
 func newCreateCodeRequest(ctx context.Context, server string, name string, body CreateCode) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3954,7 +4006,7 @@ func (c *Client) CreateIngress(ctx context.Context, name string, body CreateIngr
 		return nil, err
 	}
 	var result IngressCreated
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -3962,6 +4014,9 @@ func (c *Client) CreateIngress(ctx context.Context, name string, body CreateIngr
 
 func newCreateIngressRequest(ctx context.Context, server string, name string, body CreateIngress) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -3989,7 +4044,7 @@ func (c *Client) ListParticipants(ctx context.Context, name string, params *List
 		return nil, err
 	}
 	var result ParticipantPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4011,6 +4066,9 @@ func (c *Client) AllParticipants(ctx context.Context, name string, params *ListP
 
 func newListParticipantsRequest(ctx context.Context, server string, name string, params *ListParticipantsParams) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4050,16 +4108,22 @@ func (c *Client) RemoveParticipant(ctx context.Context, name string, identity st
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newRemoveParticipantRequest(ctx context.Context, server string, name string, identity string) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("identity", identity); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "identity", identity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4078,7 +4142,7 @@ func (c *Client) GetParticipant(ctx context.Context, name string, identity strin
 		return nil, err
 	}
 	var result Participant
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4086,11 +4150,17 @@ func (c *Client) GetParticipant(ctx context.Context, name string, identity strin
 
 func newGetParticipantRequest(ctx context.Context, server string, name string, identity string) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("identity", identity); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "identity", identity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4109,7 +4179,7 @@ func (c *Client) MuteTrack(ctx context.Context, name string, identity string, bo
 		return nil, err
 	}
 	var result MutedTrack
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4117,11 +4187,17 @@ func (c *Client) MuteTrack(ctx context.Context, name string, identity string, bo
 
 func newMuteTrackRequest(ctx context.Context, server string, name string, identity string, body MuteTrack) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("identity", identity); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "identity", identity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4149,7 +4225,7 @@ func (c *Client) ChangeRole(ctx context.Context, name string, identity string, b
 		return nil, err
 	}
 	var result RoleChangeResult
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4157,11 +4233,17 @@ func (c *Client) ChangeRole(ctx context.Context, name string, identity string, b
 
 func newChangeRoleRequest(ctx context.Context, server string, name string, identity string, body ChangeRole) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("identity", identity); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "identity", identity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4189,7 +4271,7 @@ func (c *Client) ListRoomRecordings(ctx context.Context, name string, params *Li
 		return nil, err
 	}
 	var result RecordingPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4211,6 +4293,9 @@ func (c *Client) AllRoomRecordings(ctx context.Context, name string, params *Lis
 
 func newListRoomRecordingsRequest(ctx context.Context, server string, name string, params *ListRoomRecordingsParams) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4251,7 +4336,7 @@ func (c *Client) StartRecording(ctx context.Context, name string, body StartReco
 		return nil, err
 	}
 	var result Recording
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4259,6 +4344,9 @@ func (c *Client) StartRecording(ctx context.Context, name string, body StartReco
 
 func newStartRecordingRequest(ctx context.Context, server string, name string, body StartRecording) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4286,7 +4374,7 @@ func (c *Client) ListRoleChanges(ctx context.Context, name string, params *ListR
 		return nil, err
 	}
 	var result RoleChangePage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4308,6 +4396,9 @@ func (c *Client) AllRoleChanges(ctx context.Context, name string, params *ListRo
 
 func newListRoleChangesRequest(ctx context.Context, server string, name string, params *ListRoleChangesParams) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4356,7 +4447,7 @@ func (c *Client) SendData(ctx context.Context, name string, body SendData) (*Dat
 		return nil, err
 	}
 	var result DataSent
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4364,6 +4455,9 @@ func (c *Client) SendData(ctx context.Context, name string, body SendData) (*Dat
 
 func newSendDataRequest(ctx context.Context, server string, name string, body SendData) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4391,7 +4485,7 @@ func (c *Client) ListRoomSessions(ctx context.Context, name string, params *List
 		return nil, err
 	}
 	var result SessionPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4413,6 +4507,9 @@ func (c *Client) AllRoomSessions(ctx context.Context, name string, params *ListR
 
 func newListRoomSessionsRequest(ctx context.Context, server string, name string, params *ListRoomSessionsParams) (*http.Request, error) {
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4493,7 +4590,7 @@ func (c *Client) ListSessions(ctx context.Context, params *ListSessionsParams) (
 		return nil, err
 	}
 	var result SessionPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4598,7 +4695,7 @@ func (c *Client) GetSession(ctx context.Context, id string) (*SessionDetail, err
 		return nil, err
 	}
 	var result SessionDetail
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4606,6 +4703,9 @@ func (c *Client) GetSession(ctx context.Context, id string) (*SessionDetail, err
 
 func newGetSessionRequest(ctx context.Context, server string, id string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4624,7 +4724,7 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams)
 		return nil, err
 	}
 	var result TemplatePage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4681,7 +4781,7 @@ func (c *Client) CreateTemplate(ctx context.Context, body CreateTemplate) (*Temp
 		return nil, err
 	}
 	var result Template
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4710,11 +4810,14 @@ func (c *Client) DeleteTemplate(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newDeleteTemplateRequest(ctx context.Context, server string, id string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4733,7 +4836,7 @@ func (c *Client) GetTemplate(ctx context.Context, id string) (*Template, error) 
 		return nil, err
 	}
 	var result Template
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4741,6 +4844,9 @@ func (c *Client) GetTemplate(ctx context.Context, id string) (*Template, error) 
 
 func newGetTemplateRequest(ctx context.Context, server string, id string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4759,7 +4865,7 @@ func (c *Client) UpdateTemplate(ctx context.Context, id string, body UpdateTempl
 		return nil, err
 	}
 	var result Template
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4767,6 +4873,9 @@ func (c *Client) UpdateTemplate(ctx context.Context, id string, body UpdateTempl
 
 func newUpdateTemplateRequest(ctx context.Context, server string, id string, body UpdateTemplate) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4794,7 +4903,7 @@ func (c *Client) ListDestinations(ctx context.Context, id string) (*DestinationL
 		return nil, err
 	}
 	var result DestinationList
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4802,6 +4911,9 @@ func (c *Client) ListDestinations(ctx context.Context, id string) (*DestinationL
 
 func newListDestinationsRequest(ctx context.Context, server string, id string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4820,7 +4932,7 @@ func (c *Client) CreateDestination(ctx context.Context, id string, body CreateDe
 		return nil, err
 	}
 	var result Destination
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4828,6 +4940,9 @@ func (c *Client) CreateDestination(ctx context.Context, id string, body CreateDe
 
 func newCreateDestinationRequest(ctx context.Context, server string, id string, body CreateDestination) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4854,16 +4969,22 @@ func (c *Client) DeleteDestination(ctx context.Context, id string, name string) 
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newDeleteDestinationRequest(ctx context.Context, server string, id string, name string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4882,7 +5003,7 @@ func (c *Client) GetDestination(ctx context.Context, id string, name string) (*D
 		return nil, err
 	}
 	var result Destination
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4890,11 +5011,17 @@ func (c *Client) GetDestination(ctx context.Context, id string, name string) (*D
 
 func newGetDestinationRequest(ctx context.Context, server string, id string, name string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4913,7 +5040,7 @@ func (c *Client) UpdateDestination(ctx context.Context, id string, name string, 
 		return nil, err
 	}
 	var result Destination
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4921,11 +5048,17 @@ func (c *Client) UpdateDestination(ctx context.Context, id string, name string, 
 
 func newUpdateDestinationRequest(ctx context.Context, server string, id string, name string, body UpdateDestination) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4952,16 +5085,22 @@ func (c *Client) DeleteRole(ctx context.Context, id string, name string) error {
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newDeleteRoleRequest(ctx context.Context, server string, id string, name string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -4980,7 +5119,7 @@ func (c *Client) GetRole(ctx context.Context, id string, name string) (*Role, er
 		return nil, err
 	}
 	var result Role
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -4988,11 +5127,17 @@ func (c *Client) GetRole(ctx context.Context, id string, name string) (*Role, er
 
 func newGetRoleRequest(ctx context.Context, server string, id string, name string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -5011,7 +5156,7 @@ func (c *Client) PutRole(ctx context.Context, id string, name string, body RoleI
 		return nil, err
 	}
 	var result Role
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5019,11 +5164,17 @@ func (c *Client) PutRole(ctx context.Context, id string, name string, body RoleI
 
 func newPutRoleRequest(ctx context.Context, server string, id string, name string, body RoleInput) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
 	}
 
+	if err := checkSegment("name", name); err != nil {
+		return nil, err
+	}
 	pathParam1, err := runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -5051,7 +5202,7 @@ func (c *Client) GetTemplateSettings(ctx context.Context, id string) (*TemplateS
 		return nil, err
 	}
 	var result TemplateSettingsDetail
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5059,6 +5210,9 @@ func (c *Client) GetTemplateSettings(ctx context.Context, id string) (*TemplateS
 
 func newGetTemplateSettingsRequest(ctx context.Context, server string, id string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -5077,7 +5231,7 @@ func (c *Client) UpdateTemplateSettings(ctx context.Context, id string, body Upd
 		return nil, err
 	}
 	var result TemplateSettingsDetail
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5085,6 +5239,9 @@ func (c *Client) UpdateTemplateSettings(ctx context.Context, id string, body Upd
 
 func newUpdateTemplateSettingsRequest(ctx context.Context, server string, id string, body UpdateTemplateSettings) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -5112,7 +5269,7 @@ func (c *Client) CreateToken(ctx context.Context, body CreateToken) (*Token, err
 		return nil, err
 	}
 	var result Token
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5142,7 +5299,7 @@ func (c *Client) GetUsage(ctx context.Context, params *GetUsageParams) (*Usage, 
 		return nil, err
 	}
 	var result Usage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5185,7 +5342,7 @@ func (c *Client) ListWebhookDeliveries(ctx context.Context, params *ListWebhookD
 		return nil, err
 	}
 	var result WebhookDeliveryPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5266,7 +5423,7 @@ func (c *Client) RetryWebhookDelivery(ctx context.Context, id string) (*WebhookD
 		return nil, err
 	}
 	var result WebhookDelivery
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5274,6 +5431,9 @@ func (c *Client) RetryWebhookDelivery(ctx context.Context, id string) (*WebhookD
 
 func newRetryWebhookDeliveryRequest(ctx context.Context, server string, id string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err
@@ -5292,7 +5452,7 @@ func (c *Client) ListWebhookEndpoints(ctx context.Context, params *ListWebhookEn
 		return nil, err
 	}
 	var result WebhookEndpointPage
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 200); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5349,7 +5509,7 @@ func (c *Client) CreateWebhookEndpoint(ctx context.Context, body CreateWebhookEn
 		return nil, err
 	}
 	var result WebhookEndpointCreated
-	if err := c.send(req, &result); err != nil {
+	if err := c.send(req, &result, 201); err != nil {
 		return nil, err
 	}
 	return &result, nil
@@ -5378,11 +5538,14 @@ func (c *Client) DeleteWebhookEndpoint(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return c.send(req, nil)
+	return c.send(req, nil, 204)
 }
 
 func newDeleteWebhookEndpointRequest(ctx context.Context, server string, id string) (*http.Request, error) {
 
+	if err := checkSegment("id", id); err != nil {
+		return nil, err
+	}
 	pathParam0, err := runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
 	if err != nil {
 		return nil, err

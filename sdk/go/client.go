@@ -3,30 +3,31 @@
 package conclave
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 )
 
 // Client is a project, by the URL of its server and one of its API keys. It has a method for each operation of the API, and may be
 // used by several goroutines.
 type Client struct {
-	server string
-	apiKey string
-	http   *http.Client
-	retry  RetryPolicy
+	server     string
+	credential credential
+	http       *http.Client
+	retry      RetryPolicy
+	// problem is why no call can be sent.
+	problem error
 }
 
 // Option changes a Client.
 type Option func(*Client)
 
-// WithHTTPClient sets what sends the requests. The default has a timeout of 30 seconds for each attempt.
+// WithHTTPClient sets what sends the requests, except that it follows no redirects. The default has a timeout of 30 seconds for each
+// attempt, and uses the proxies of HTTPS_PROXY and NO_PROXY.
 func WithHTTPClient(client *http.Client) Option {
 	return func(c *Client) { c.http = client }
 }
@@ -36,17 +37,25 @@ func WithRetry(policy RetryPolicy) Option {
 	return func(c *Client) { c.retry = policy }
 }
 
-// New returns the client of the API at url, such as https://meet.example.org, with an API key, vk_….
+// New returns the client of the API at url, such as https://meet.example.org, with an API key, vk_…. If they cannot be those, each call
+// returns an error that says so.
 func New(url, apiKey string, options ...Option) *Client {
+	server, wrongURL := serverURL(url)
+	key, wrongKey := newCredential(apiKey)
 	client := &Client{
-		server: strings.TrimRight(url, "/"),
-		apiKey: apiKey,
-		http:   &http.Client{Timeout: 30 * time.Second},
-		retry:  DefaultRetry,
+		server:     server,
+		credential: key,
+		http:       &http.Client{Timeout: 30 * time.Second},
+		retry:      DefaultRetry,
+		problem:    cmp.Or(wrongURL, wrongKey),
 	}
 	for _, option := range options {
 		option(client)
 	}
+	own := *client.http
+	// A redirected POST would become a GET, and its response be taken for that of the call.
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client.http = &own
 	return client
 }
 
@@ -73,9 +82,12 @@ func takesIdempotencyKey(method, escapedPath string) bool {
 	return method == http.MethodPost && !withoutKey.MatchString(escapedPath)
 }
 
-// send sends a request, again where that is safe, and decodes what is answered into result, unless that is nil.
-func (c *Client) send(req *http.Request, result any) error {
-	req.Header.Set("Authorization", "Bearer "+c.apiKey)
+// send sends a request, again where that is safe, and decodes a response with one of the statuses into result, unless that is nil.
+func (c *Client) send(req *http.Request, result any, statuses ...int) error {
+	if c.problem != nil {
+		return c.problem
+	}
+	req.Header.Set("Authorization", c.credential.header())
 	if takesIdempotencyKey(req.Method, req.URL.EscapedPath()) {
 		key, given := req.Context().Value(idempotencyKey{}).(string)
 		if !given {
@@ -85,12 +97,12 @@ func (c *Client) send(req *http.Request, result any) error {
 		req.Header.Set("Idempotency-Key", key)
 	}
 	for attempt := 0; ; attempt++ {
-		body, wait, err := c.once(req, attempt)
+		response, body, wait, err := c.once(req, attempt)
 		if err != nil {
 			return err
 		}
 		if wait == nil {
-			return decode(body, result)
+			return c.decode(response, body, result, statuses)
 		}
 		if err := sleep(req.Context(), *wait); err != nil {
 			return err
@@ -98,24 +110,24 @@ func (c *Client) send(req *http.Request, result any) error {
 	}
 }
 
-// once returns the body of a success, or how long to wait before the next attempt, or the error of the call.
-func (c *Client) once(req *http.Request, attempt int) ([]byte, *time.Duration, error) {
+// once returns a response below 400 with its body, or how long to wait before the next attempt, or the error of the call.
+func (c *Client) once(req *http.Request, attempt int) (*http.Response, []byte, *time.Duration, error) {
 	response, body, err := c.exchange(req)
 	switch {
 	case err != nil && req.Context().Err() != nil:
-		return nil, nil, req.Context().Err()
+		return nil, nil, nil, req.Context().Err()
 	case err != nil:
 		if wait := c.retry.afterFailure(req, attempt); wait != nil {
-			return nil, wait, nil
+			return nil, nil, wait, nil
 		}
-		return nil, nil, &Error{Code: "connection_failed", Message: err.Error(), cause: err}
-	case response.StatusCode < 300:
-		return body, nil, nil
+		return nil, nil, nil, c.unreachable(err)
+	case response.StatusCode < 400:
+		return response, body, nil, nil
 	}
 	if wait := c.retry.afterResponse(req, attempt, response); wait != nil {
-		return nil, wait, nil
+		return nil, nil, wait, nil
 	}
-	return nil, nil, errorOf(response, body)
+	return nil, nil, nil, c.errorOf(response, body)
 }
 
 func (c *Client) exchange(req *http.Request) (*http.Response, []byte, error) {
@@ -134,16 +146,6 @@ func (c *Client) exchange(req *http.Request) (*http.Response, []byte, error) {
 	body, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	return response, body, err
-}
-
-func decode(body []byte, result any) error {
-	if result == nil {
-		return nil
-	}
-	if err := json.Unmarshal(body, result); err != nil {
-		return fmt.Errorf("the response is not what the API describes: %w", err)
-	}
-	return nil
 }
 
 func sleep(ctx context.Context, wait time.Duration) error {

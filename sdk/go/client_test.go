@@ -23,7 +23,12 @@ type answer func(w http.ResponseWriter)
 
 func created(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusCreated)
-	_, _ = io.WriteString(w, `{"name":"standup","status":"open"}`)
+	_, _ = io.WriteString(w, aRoom("standup"))
+}
+
+func aRoom(name string) string {
+	return fmt.Sprintf(`{"id":"1","project_id":"prj_1","name":%q,"namespaced_name":"prj_1.%s","max_participants":0,`+
+		`"empty_timeout_seconds":300,"status":"open","created_at":"2026-01-31T12:00:00.000Z"}`, name, name)
 }
 
 func refusal(status int, code, after string) answer {

@@ -1,6 +1,7 @@
 package conclave
 
-// Event is what a webhook reports: a pointer to one of the 20 types of events, which a type switch tells apart.
+// Event is what a webhook reports: a pointer to one of the 20 types of events or to a WebhookTestEvent, which a type
+// switch tells apart.
 type Event interface {
 	// EventType returns the name of the event, such as room.started.
 	EventType() string
@@ -26,3 +27,4 @@ func (e *BroadcastEndedEvent) EventType() string                  { return e.Typ
 func (e *BroadcastFailedEvent) EventType() string                 { return e.Type }
 func (e *IngressStartedEvent) EventType() string                  { return e.Type }
 func (e *IngressEndedEvent) EventType() string                    { return e.Type }
+func (e *WebhookTestEvent) EventType() string                     { return e.Type }

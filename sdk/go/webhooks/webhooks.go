@@ -97,12 +97,16 @@ func Parse(body []byte) (conclave.Event, error) {
 		ProjectID  string `json:"project_id"`
 		OccurredAt string `json:"occurred_at"`
 	}
-	if err := json.Unmarshal(body, &head); err != nil || head.Type == "" || head.ProjectID == "" || head.OccurredAt == "" {
+	if err := json.Unmarshal(body, &head); err != nil || head.Type == "" {
 		return nil, ErrMalformed
 	}
+	// First: those of a newer server may have other fields.
 	event := newEvent(head.Type)
 	if event == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownEvent, head.Type)
+	}
+	if head.ProjectID == "" || head.OccurredAt == "" {
+		return nil, ErrMalformed
 	}
 	if err := json.Unmarshal(body, event); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -152,6 +156,8 @@ func newEvent(name string) conclave.Event {
 		return &conclave.IngressStartedEvent{}
 	case "ingress.ended":
 		return &conclave.IngressEndedEvent{}
+	case "webhook.test":
+		return &conclave.WebhookTestEvent{}
 	}
 	return nil
 }

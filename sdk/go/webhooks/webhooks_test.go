@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,10 @@ type vectors struct {
 	Secret string
 	Now    int64
 	Cases  []delivery
+	Beside []delivery
 }
+
+func (v vectors) all() []delivery { return slices.Concat(v.Cases, v.Beside) }
 
 type delivery struct {
 	Name      string
@@ -45,7 +49,7 @@ func load(t *testing.T) vectors {
 
 func (v vectors) named(t *testing.T, name string) delivery {
 	t.Helper()
-	for _, one := range v.Cases {
+	for _, one := range v.all() {
 		if one.Name == name {
 			return one
 		}
@@ -86,7 +90,7 @@ func outcome(event conclave.Event, err error) string {
 
 func TestADeliveryIsAcceptedOrRefused(t *testing.T) {
 	loaded := load(t)
-	for _, one := range loaded.Cases {
+	for _, one := range loaded.all() {
 		t.Run(one.Name, func(t *testing.T) {
 			event, err := Verify([]byte(one.Body), one.header(), loaded.Secret, one.options(loaded.Now)...)
 			if got := outcome(event, err); got != one.Expect {
@@ -117,6 +121,36 @@ func TestEveryFieldOfEachEventIsTyped(t *testing.T) {
 	}
 }
 
+func TestWordsAndFieldsOfANewerServerBreakNothing(t *testing.T) {
+	loaded := load(t)
+	types := map[string]bool{}
+	for _, one := range loaded.Beside {
+		if !strings.HasSuffix(one.Name, ", newer") {
+			continue
+		}
+		var handled []string
+		handler := Handler(loaded.Secret, func(_ context.Context, event conclave.Event, _ string) error {
+			handled = append(handled, event.EventType())
+			return nil
+		}, one.options(loaded.Now)...)
+		if got := answer(handler, http.MethodPost, one, one.Body); got != http.StatusNoContent || !slices.Equal(handled, []string{one.Expect}) {
+			t.Errorf("%s: %d, handled %v", one.Name, got, handled)
+		}
+		types[one.Expect] = true
+	}
+	if len(types) != 21 {
+		t.Errorf("%d events, not 21", len(types))
+	}
+}
+
+func TestTheTestEventIsAboutNoRoom(t *testing.T) {
+	event, err := Parse([]byte(load(t).named(t, "webhook.test").Body))
+	test, isTest := event.(*conclave.WebhookTestEvent)
+	if err != nil || !isTest || test.EventType() != "webhook.test" || test.ProjectID != "prj_5f2a9c01be34" || test.Room != nil {
+		t.Errorf("%+v, %v", event, err)
+	}
+}
+
 func fields(t *testing.T, body string) map[string]bool {
 	t.Helper()
 	var object map[string]any
@@ -135,6 +169,7 @@ func TestAHandlerAnswersDeliveries(t *testing.T) {
 	for name, status := range map[string]int{
 		"participant.left, signed":     http.StatusNoContent,
 		"an event of a newer server":   http.StatusNoContent,
+		"a newer event about no room":  http.StatusNoContent,
 		"too old":                      http.StatusUnauthorized,
 		"an altered body":              http.StatusUnauthorized,
 		"no signature":                 http.StatusUnauthorized,

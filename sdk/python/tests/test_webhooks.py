@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from conclave_sdk import webhooks
+from conclave_sdk.models import UNSET, WebhookTestEvent
 from conclave_sdk.webhooks import Event, Receiver, WebhookError
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors.json").read_text())
 CASES: list[dict[str, Any]] = VECTORS["cases"]
+BESIDE: list[dict[str, Any]] = VECTORS["beside"]
 SECRET: str = VECTORS["secret"]
 
 
@@ -27,7 +29,7 @@ def outcome(case: dict[str, Any]) -> str:
     return event.type_
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+@pytest.mark.parametrize("case", CASES + BESIDE, ids=[case["name"] for case in CASES + BESIDE])
 def test_a_delivery_is_accepted_or_refused(case: dict[str, Any]) -> None:
     assert outcome(case) == case["expect"]
 
@@ -49,6 +51,23 @@ def test_every_field_of_each_event_is_typed() -> None:
 def test_a_field_that_is_not_known_is_kept() -> None:
     [body] = [case["body"] for case in CASES if "later" in case["body"]]
     assert webhooks.parse(body.encode()).additional_properties == {"later": "yes"}
+
+
+def test_words_and_fields_of_a_newer_server_are_kept() -> None:
+    newer = [case for case in BESIDE if case["name"].endswith(", newer")]
+    assert len(newer) == 21
+    for case in newer:
+        event = webhooks.parse(case["body"].encode())
+        assert event.additional_properties == {"later": {"more": [1]}}
+        kept = event.to_dict()
+        kept["occurred_at"] = json.loads(case["body"])["occurred_at"]
+        assert kept == json.loads(case["body"])
+
+
+def test_the_test_event_is_about_no_room() -> None:
+    event = webhooks.parse(BESIDE[0]["body"].encode())
+    assert isinstance(event, WebhookTestEvent)
+    assert (event.type_, event.project_id, event.room) == ("webhook.test", "prj_5f2a9c01be34", UNSET)
 
 
 async def received(receiver: Receiver, case: dict[str, Any], method: str = "POST", rest: bytes = b"") -> int:
@@ -87,12 +106,31 @@ def test_a_receiver_handles_what_is_verified(case: dict[str, Any]) -> None:
 
 
 def by_name(name: str) -> dict[str, Any]:
-    return next(case for case in CASES if case["name"] == name)
+    return next(case for case in CASES + BESIDE if case["name"] == name)
+
+
+@pytest.mark.parametrize("name", ["webhook.test", "participant.joined, newer", "track.published, newer"])
+def test_a_receiver_handles_the_test_event_and_those_of_a_newer_server(name: str) -> None:
+    handled: list[str] = []
+
+    async def handle(event: Event, delivery_id: str) -> None:
+        # As a handler that does not know the test event.
+        handled.append(f"{event.type_} {event.room} {delivery_id}")
+
+    case = by_name(name)
+    assert asyncio.run(received(Receiver(SECRET, handle, tolerance=None), case)) == 204
+    assert len(handled) == 1
 
 
 @pytest.mark.parametrize(
     ("name", "status"),
-    [("too old", 401), ("an altered body", 401), ("no JSON", 400), ("an event of a newer server", 204)],
+    [
+        ("too old", 401),
+        ("an altered body", 401),
+        ("no JSON", 400),
+        ("an event of a newer server", 204),
+        ("a newer event about no room", 204),
+    ],
 )
 def test_a_receiver_says_why_it_refuses(name: str, status: int) -> None:
     async def handle(event: Event, delivery_id: str) -> None:

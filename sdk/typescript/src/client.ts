@@ -1,3 +1,5 @@
+import { baseUrlOf, Credential } from "./credential.js";
+import { ConclaveError } from "./errors.js";
 import { createClient } from "./generated/client/index.js";
 import { Operations, type Options } from "./generated/sdk.gen.js";
 import type {
@@ -16,6 +18,7 @@ import type {
   ListWebhookEndpointsData,
 } from "./generated/types.gen.js";
 import { items } from "./pages.js";
+import { checkPath } from "./paths.js";
 import type { RetryPolicy } from "./retry.js";
 import { transport } from "./transport.js";
 
@@ -38,17 +41,25 @@ export interface ConclaveOptions {
 export class Conclave extends Operations {
   readonly #url: string;
 
+  /** @throws ConclaveError if the URL or the key cannot be one. */
   constructor({ url, apiKey, retry = {}, timeout = 30, fetch = globalThis.fetch }: ConclaveOptions) {
-    const send = transport({ apiKey, retry, timeout, fetch });
-    const baseUrl = url.replace(/\/+$/, "");
-    super({
-      client: createClient({
-        baseUrl,
-        throwOnError: true,
-        // The generated client calls it with requests only.
-        fetch: (request) => send(request as Request),
-      }),
+    const send = transport({ credential: new Credential(apiKey), retry, timeout, fetch });
+    const baseUrl = baseUrlOf(url);
+    // The generated client calls `fetch` with requests only, which do not say of what operation they are.
+    const operations = new WeakMap<Request, string>();
+    const client = createClient({
+      baseUrl,
+      throwOnError: true,
+      parseAs: "json",
+      redirect: "manual",
+      requestValidator: checkPath,
+      fetch: (request) => send(request as Request, operations.get(request as Request) ?? ""),
     });
+    client.interceptors.request.use((request, { method, url }) => {
+      operations.set(request, `${method} ${url}`);
+      return request;
+    });
+    super({ client });
     this.#url = baseUrl;
   }
 
@@ -63,6 +74,10 @@ export class Conclave extends Operations {
       path: { egress_id: egressId },
       query: { expires_in_seconds: expiresInSeconds },
     });
+    // Anything else would change the host.
+    if (!link.path.startsWith("/")) {
+      throw new ConclaveError("unknown", "the response has no path of this server", { status: 200 });
+    }
     return this.#url + link.path;
   }
 

@@ -4,7 +4,8 @@
 export class ConclaveError extends Error {
   override readonly name = "ConclaveError";
   /**
-   * What to branch on, such as `room_exists`. `connection_failed` if no response came, `unknown` if it was not the API's.
+   * What to branch on, such as `room_exists`. `connection_failed` if no response came, `unknown` if it was not the API's: a redirect,
+   * or the page of a proxy.
    */
   readonly code: string;
   /** The HTTP status, if a response came. */
@@ -34,9 +35,34 @@ interface ErrorDetails {
   cause?: unknown;
 }
 
-/** Returns the error of a response, of which `body` is the whole. */
-export function errorOf(response: Response, body: ArrayBuffer): ConclaveError {
-  const { code, message, field } = envelope(response, body);
+/** What hides an API key. */
+interface Hiding {
+  hide(text: string): string;
+}
+
+// Characters of a response that is not the API's; enough to tell who has sent it.
+const LONGEST_EXCERPT = 200;
+
+/** Returns the error of a response that refuses, of which `body` is the whole. */
+export function errorOf(response: Response, body: ArrayBuffer, credential: Hiding): ConclaveError {
+  const found = envelope(body);
+  if (found === undefined) {
+    return unexpected(response, body, credential, `the response has the status ${response.status}`);
+  }
+  return failure(found.code, credential.hide(found.message), response, found.field);
+}
+
+/** Returns the error of a response that is not the API's, with its first bytes. */
+export function unexpected(response: Response, body: ArrayBuffer, credential: Hiding, problem: string): ConclaveError {
+  const excerpt = (text: string) => JSON.stringify(credential.hide(text).slice(0, LONGEST_EXCERPT));
+  const location = response.status >= 300 && response.status < 400 ? response.headers.get("Location") : null;
+  const redirect = location === null ? "" : `; redirects are not followed, and this one leads to ${excerpt(location)}`;
+  // More than is shown, so that a key is not cut in two.
+  const start = new TextDecoder().decode(body.slice(0, 16 * LONGEST_EXCERPT));
+  return failure("unknown", `${problem}${redirect}: ${excerpt(start)}`, response);
+}
+
+function failure(code: string, message: string, response: Response, field?: string): ConclaveError {
   const requestId = response.headers.get("X-Request-Id") ?? undefined;
   return new ConclaveError(code, message, {
     status: response.status,
@@ -52,15 +78,15 @@ export function retryAfter(response: Response): number | undefined {
   return /^\d+$/.test(text) ? Number(text) : undefined;
 }
 
-function envelope(response: Response, body: ArrayBuffer): { code: string; message: string; field?: string } {
+/** Returns the code, the message and the field of the API's error, or nothing if a body has none. */
+function envelope(body: ArrayBuffer): { code: string; message: string; field?: string } | undefined {
   try {
-    const { error } = JSON.parse(new TextDecoder().decode(body));
-    if (typeof error.code === "string" && typeof error.message === "string") {
-      return error;
+    const { code, message, field } = JSON.parse(new TextDecoder().decode(body)).error;
+    if (typeof code === "string" && typeof message === "string") {
+      return { code, message, field: typeof field === "string" ? field : undefined };
     }
   } catch {
-    // Below.
+    // A proxy in between answered.
   }
-  // A proxy in between answered.
-  return { code: "unknown", message: `the response has the status ${response.status}` };
+  return undefined;
 }

@@ -1,20 +1,26 @@
-// A `fetch` that adds what each request needs, sends it again where that is safe, and throws a refusal as an error.
+// A `fetch` that adds what each request needs, sends it again where that is safe, and throws what is not the declared response as an
+// error.
+import type { Credential } from "./credential.js";
 import { ConclaveError, errorOf } from "./errors.js";
+import { checked } from "./responses.js";
 import { type RetryPolicy, takesIdempotencyKey, waitAfterFailure, waitAfterResponse } from "./retry.js";
 
 export interface TransportOptions {
-  apiKey: string;
+  credential: Credential;
   retry: RetryPolicy;
   /** Seconds that an attempt may take. */
   timeout: number;
   fetch: typeof globalThis.fetch;
 }
 
-export function transport(options: TransportOptions): (request: Request) => Promise<Response> {
-  return async (request) => {
-    addHeaders(request, options.apiKey);
+/** Sends the request of an operation, which is its method and the template of its URL. */
+export type Send = (request: Request, operation: string) => Promise<Response>;
+
+export function transport(options: TransportOptions): Send {
+  return async (request, operation) => {
+    addHeaders(request, options.credential);
     for (let attempt = 0; ; attempt++) {
-      const wait = await once(request, attempt, options);
+      const wait = await once(request, operation, attempt, options);
       if (wait instanceof Response) {
         return wait;
       }
@@ -24,39 +30,51 @@ export function transport(options: TransportOptions): (request: Request) => Prom
 }
 
 /** Adds the credential, and the key of this call, which all of its attempts share. */
-function addHeaders(request: Request, apiKey: string): void {
-  request.headers.set("Authorization", `Bearer ${apiKey}`);
+function addHeaders(request: Request, credential: Credential): void {
+  request.headers.set("Authorization", credential.header);
   if (takesIdempotencyKey(request.method, new URL(request.url).pathname) && !request.headers.has("Idempotency-Key")) {
     request.headers.set("Idempotency-Key", crypto.randomUUID());
   }
 }
 
 /** Sends a request; returns the response, or the seconds to wait before the next attempt. */
-async function once(request: Request, attempt: number, options: TransportOptions): Promise<Response | number> {
+async function once(
+  request: Request,
+  operation: string,
+  attempt: number,
+  options: TransportOptions,
+): Promise<Response | number> {
+  const { credential } = options;
   let response: Response;
   let body: ArrayBuffer;
   try {
     const signal = AbortSignal.any([request.signal, AbortSignal.timeout(options.timeout * 1000)]);
-    response = await options.fetch(request.clone(), { signal });
+    response = await options.fetch(request.clone(), { signal, redirect: "manual" });
     // Read here, so that a connection that breaks meanwhile is noticed.
     body = await response.arrayBuffer();
   } catch (cause) {
     request.signal.throwIfAborted();
     const wait = waitAfterFailure(options.retry, request, attempt);
     if (wait === undefined) {
-      throw new ConclaveError("connection_failed", reason(cause), { cause });
+      throw unreachable(cause, credential);
     }
     return wait;
   }
-  if (response.ok) {
-    const { status, headers } = response;
-    return new Response(status === 204 ? null : body, { status, headers });
+  if (response.status < 400) {
+    return checked(operation, response, body, credential);
   }
   const wait = waitAfterResponse(options.retry, request, attempt, response);
   if (wait === undefined) {
-    throw errorOf(response, body);
+    throw errorOf(response, body, credential);
   }
   return wait;
+}
+
+function unreachable(cause: unknown, credential: Credential): ConclaveError {
+  const message = reason(cause);
+  const hidden = credential.hide(message);
+  // A cause is printed with its error.
+  return new ConclaveError("connection_failed", hidden, hidden === message ? { cause } : {});
 }
 
 function reason(cause: unknown): string {

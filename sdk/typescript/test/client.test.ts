@@ -10,7 +10,16 @@ const file = process.env.OPENAPI;
 assert.ok(file, "OPENAPI is the path of tests/data/openapi.json");
 const description = JSON.parse(readFileSync(file, "utf8"));
 
-const room = { name: "standup", status: "open" };
+const room = {
+  id: "0191d2c4-7a54-7cc1-8b59-3f1c5a0e9d21",
+  project_id: "prj_5f2a9c01be34",
+  name: "standup",
+  namespaced_name: "prj_5f2a9c01be34.standup",
+  max_participants: 0,
+  empty_timeout_seconds: 300,
+  status: "open",
+  created_at: "2026-01-31T12:00:00.000Z",
+};
 const created = () => Response.json(room, { status: 201 });
 const refused = () =>
   Response.json(

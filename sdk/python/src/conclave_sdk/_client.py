@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import httpx
 
+from ._credential import Credential, base_url
 from ._files import link_of, link_request
 from ._generated.api.broadcasts import AsyncBroadcastsCalls, BroadcastsCalls
 from ._generated.api.codes import AsyncCodesCalls, CodesCalls
@@ -20,6 +21,7 @@ from ._generated.api.templates import AsyncTemplatesCalls, TemplatesCalls
 from ._generated.api.tokens import AsyncTokensCalls, TokensCalls
 from ._generated.api.usage import AsyncUsageCalls, UsageCalls
 from ._generated.api.webhooks import AsyncWebhooksCalls, WebhooksCalls
+from ._responses import checked
 from ._retry import RetryPolicy, takes_idempotency_key
 from ._transport import AsyncTransport, Transport
 
@@ -43,8 +45,12 @@ class Conclave(
 ):
     """A project, by the URL of its server and one of its API keys. Has a method for each operation of the API.
 
-    It keeps connections open until it is closed, and threads may share it. `transport` is what sends the requests,
-    if that is not httpx's own.
+    It keeps connections open until it is closed, and threads may share it. It uses the proxies of
+    `HTTPS_PROXY` and `NO_PROXY`, and follows no redirects. `transport` is what sends the requests, if that is not
+    httpx's own.
+
+    Raises:
+        ConclaveError: if the URL or the key cannot be one.
     """
 
     def __init__(
@@ -56,18 +62,22 @@ class Conclave(
         timeout: float = _TIMEOUT,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        sender = Transport(transport or httpx.HTTPTransport(), retry or RetryPolicy())
-        self._http = httpx.Client(base_url=url, headers=_headers(api_key), timeout=timeout, transport=sender)
+        self._credential = Credential(api_key)
+        headers = {"Authorization": self._credential.header}
+        sender = Transport(transport, retry or RetryPolicy(), self._credential)
+        self._http = httpx.Client(base_url=base_url(url), headers=headers, timeout=timeout, transport=sender)
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
-        return self._http.request(**_with_key(request))
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
+        response = self._http.request(**_with_key(request), follow_redirects=False)
+        return checked(operation, response, self._credential)
 
     def recording_link(self, egress_id: str, *, expires_in_seconds: int = 3600) -> str:
         """Returns a link to the file of a recording on the server's disk, for those without an API key.
 
         It is valid for 1 second to 7 days.
         """
-        return link_of(self._http.base_url, self._send(link_request(egress_id, expires_in_seconds)))
+        response = self._send("recording_link", link_request(egress_id, expires_in_seconds))
+        return link_of(self._http.base_url, response, self._credential)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -108,15 +118,19 @@ class AsyncConclave(
         timeout: float = _TIMEOUT,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        sender = AsyncTransport(transport or httpx.AsyncHTTPTransport(), retry or RetryPolicy())
-        self._http = httpx.AsyncClient(base_url=url, headers=_headers(api_key), timeout=timeout, transport=sender)
+        self._credential = Credential(api_key)
+        headers = {"Authorization": self._credential.header}
+        sender = AsyncTransport(transport, retry or RetryPolicy(), self._credential)
+        self._http = httpx.AsyncClient(base_url=base_url(url), headers=headers, timeout=timeout, transport=sender)
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
-        return await self._http.request(**_with_key(request))
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
+        response = await self._http.request(**_with_key(request), follow_redirects=False)
+        return checked(operation, response, self._credential)
 
     async def recording_link(self, egress_id: str, *, expires_in_seconds: int = 3600) -> str:
         """Returns a link to the file of a recording, as `Conclave.recording_link` does."""
-        return link_of(self._http.base_url, await self._send(link_request(egress_id, expires_in_seconds)))
+        response = await self._send("recording_link", link_request(egress_id, expires_in_seconds))
+        return link_of(self._http.base_url, response, self._credential)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -129,10 +143,6 @@ class AsyncConclave(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _headers(api_key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {api_key}"}
 
 
 def _with_key(request: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import time
 
 import httpx
 
+from ._credential import Credential
 from ._retry import RetryPolicy
 from .errors import ConclaveError, error_of
 
@@ -12,9 +13,10 @@ from .errors import ConclaveError, error_of
 class Transport(httpx.BaseTransport):
     """The transport of `Conclave`."""
 
-    def __init__(self, inner: httpx.BaseTransport, policy: RetryPolicy) -> None:
-        self._inner = inner
+    def __init__(self, inner: httpx.BaseTransport | None, policy: RetryPolicy, credential: Credential) -> None:
+        self._inner = inner or _Environment()
         self._policy = policy
+        self._credential = credential
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         attempt = 0
@@ -22,16 +24,16 @@ class Transport(httpx.BaseTransport):
             try:
                 response = self._inner.handle_request(request)
                 response.read()
-            except httpx.TransportError as cause:
+            except httpx.RequestError as cause:
                 wait = self._policy.wait_after_failure(request, attempt)
                 if wait is None:
-                    raise _unreachable(cause) from cause
+                    raise _unreachable(cause, self._credential) from self._credential.printable(cause)
             else:
                 if not response.is_error:
                     return response
                 wait = self._policy.wait_after_response(request, attempt, response)
                 if wait is None:
-                    raise error_of(response)
+                    raise error_of(response, self._credential)
             time.sleep(wait)
             attempt += 1
 
@@ -42,9 +44,10 @@ class Transport(httpx.BaseTransport):
 class AsyncTransport(httpx.AsyncBaseTransport):
     """The transport of `AsyncConclave`."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, policy: RetryPolicy) -> None:
-        self._inner = inner
+    def __init__(self, inner: httpx.AsyncBaseTransport | None, policy: RetryPolicy, credential: Credential) -> None:
+        self._inner = inner or _AsyncEnvironment()
         self._policy = policy
+        self._credential = credential
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         attempt = 0
@@ -52,16 +55,16 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             try:
                 response = await self._inner.handle_async_request(request)
                 await response.aread()
-            except httpx.TransportError as cause:
+            except httpx.RequestError as cause:
                 wait = self._policy.wait_after_failure(request, attempt)
                 if wait is None:
-                    raise _unreachable(cause) from cause
+                    raise _unreachable(cause, self._credential) from self._credential.printable(cause)
             else:
                 if not response.is_error:
                     return response
                 wait = self._policy.wait_after_response(request, attempt, response)
                 if wait is None:
-                    raise error_of(response)
+                    raise error_of(response, self._credential)
             await asyncio.sleep(wait)
             attempt += 1
 
@@ -69,5 +72,34 @@ class AsyncTransport(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def _unreachable(cause: httpx.TransportError) -> ConclaveError:
-    return ConclaveError("connection_failed", str(cause) or type(cause).__name__)
+class _Environment(httpx.BaseTransport):
+    """Sends as httpx does of itself: by the proxies and with the certificates that the environment names.
+
+    A transport of a client is given no proxies, so this is a client of its own, below the repeats.
+    """
+
+    def __init__(self) -> None:
+        self._http = httpx.Client()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self._http.send(request, stream=True, follow_redirects=False)
+
+    def close(self) -> None:
+        self._http.close()
+
+
+class _AsyncEnvironment(httpx.AsyncBaseTransport):
+    """`_Environment` for asyncio."""
+
+    def __init__(self) -> None:
+        self._http = httpx.AsyncClient()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await self._http.send(request, stream=True, follow_redirects=False)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+
+def _unreachable(cause: httpx.RequestError, credential: Credential) -> ConclaveError:
+    return ConclaveError("connection_failed", credential.hide(str(cause)) or type(cause).__name__)

@@ -32,8 +32,11 @@ Event: TypeAlias = (
     | models.BroadcastFailedEvent
     | models.IngressStartedEvent
     | models.IngressEndedEvent
+    | models.WebhookTestEvent
 )
-"""What a delivery reports. `isinstance`, `match` and a comparison of `type_` tell the events apart."""
+"""What a delivery reports: one of the 20 events, or the test event of the console.
+
+`isinstance`, `match` and a comparison of `type_` tell the events apart."""
 
 _EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
     "room.started": models.RoomStartedEvent.from_dict,
@@ -56,6 +59,7 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
     "broadcast.failed": models.BroadcastFailedEvent.from_dict,
     "ingress.started": models.IngressStartedEvent.from_dict,
     "ingress.ended": models.IngressEndedEvent.from_dict,
+    "webhook.test": models.WebhookTestEvent.from_dict,
 }
 
 TOLERANCE = 300.0

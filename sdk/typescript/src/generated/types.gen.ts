@@ -2112,9 +2112,19 @@ export type IngressEndedEvent = {
 };
 
 /**
- * What a webhook reports: one of the 20 events.
+ * Sent by the console to test an endpoint. It is about no room.
  */
-export type Event = RoomStartedEvent | RoomFinishedEvent | ParticipantJoinedEvent | ParticipantLeftEvent | ParticipantConnectionAbortedEvent | ParticipantRoleChangedEvent | ParticipantPublishLimitExceededEvent | ParticipantPublishLimitClearedEvent | TrackPublishedEvent | TrackUnpublishedEvent | RecordingStartedEvent | RecordingUpdatedEvent | RecordingEndedEvent | RecordingFailedEvent | BroadcastStartedEvent | BroadcastUpdatedEvent | BroadcastEndedEvent | BroadcastFailedEvent | IngressStartedEvent | IngressEndedEvent;
+export type WebhookTestEvent = {
+    type: 'webhook.test';
+    project_id: ProjectId;
+    room?: RoomName;
+    occurred_at: Timestamp;
+};
+
+/**
+ * What a webhook reports: one of the 20 events, or the event that tests an endpoint.
+ */
+export type Event = RoomStartedEvent | RoomFinishedEvent | ParticipantJoinedEvent | ParticipantLeftEvent | ParticipantConnectionAbortedEvent | ParticipantRoleChangedEvent | ParticipantPublishLimitExceededEvent | ParticipantPublishLimitClearedEvent | TrackPublishedEvent | TrackUnpublishedEvent | RecordingStartedEvent | RecordingUpdatedEvent | RecordingEndedEvent | RecordingFailedEvent | BroadcastStartedEvent | BroadcastUpdatedEvent | BroadcastEndedEvent | BroadcastFailedEvent | IngressStartedEvent | IngressEndedEvent | WebhookTestEvent;
 
 export type ListBroadcastsData = {
     body?: never;

@@ -45,6 +45,7 @@ from .muted_track import MutedTrack
 from .new_azure_destination import NewAzureDestination
 from .new_gcp_destination import NewGcpDestination
 from .new_s3_destination import NewS3Destination
+from .other_destination_config import OtherDestinationConfig
 from .participant import Participant
 from .participant_attributes import ParticipantAttributes
 from .participant_connection_aborted_event import ParticipantConnectionAbortedEvent
@@ -127,6 +128,7 @@ from .webhook_delivery_payload import WebhookDeliveryPayload
 from .webhook_endpoint import WebhookEndpoint
 from .webhook_endpoint_created import WebhookEndpointCreated
 from .webhook_endpoint_page import WebhookEndpointPage
+from .webhook_test_event import WebhookTestEvent
 
 __all__ = (
     "AudioCodec",
@@ -174,6 +176,7 @@ __all__ = (
     "NewAzureDestination",
     "NewGcpDestination",
     "NewS3Destination",
+    "OtherDestinationConfig",
     "Participant",
     "ParticipantAttributes",
     "ParticipantConnectionAbortedEvent",
@@ -254,4 +257,5 @@ __all__ = (
     "WebhookEndpoint",
     "WebhookEndpointCreated",
     "WebhookEndpointPage",
+    "WebhookTestEvent",
 )

@@ -12,6 +12,7 @@ from ..models.destination_kind import DestinationKind, check_destination_kind
 if TYPE_CHECKING:
     from ..models.azure_destination import AzureDestination
     from ..models.gcp_destination import GcpDestination
+    from ..models.other_destination_config import OtherDestinationConfig
     from ..models.s3_destination import S3Destination
     from ..models.shown_rtmp_destination_config import ShownRtmpDestinationConfig
 
@@ -23,7 +24,7 @@ T = TypeVar("T", bound="Destination")
 class Destination:
     """A destination."""
 
-    config: AzureDestination | GcpDestination | S3Destination | ShownRtmpDestinationConfig
+    config: AzureDestination | GcpDestination | OtherDestinationConfig | S3Destination | ShownRtmpDestinationConfig
     """ A configuration without its secrets, by the destination's kind. """
     created_at: datetime.datetime
     """ An instant in UTC: RFC 3339 with milliseconds and `Z`. """
@@ -43,6 +44,7 @@ class Destination:
         from ..models.azure_destination import AzureDestination  # noqa: PLC0415
         from ..models.gcp_destination import GcpDestination  # noqa: PLC0415
         from ..models.s3_destination import S3Destination  # noqa: PLC0415
+        from ..models.shown_rtmp_destination_config import ShownRtmpDestinationConfig  # noqa: PLC0415
 
         config: dict[str, Any]
         if isinstance(self.config, S3Destination):
@@ -50,6 +52,8 @@ class Destination:
         elif isinstance(self.config, GcpDestination):
             config = self.config.to_dict()
         elif isinstance(self.config, AzureDestination):
+            config = self.config.to_dict()
+        elif isinstance(self.config, ShownRtmpDestinationConfig):
             config = self.config.to_dict()
         else:
             config = self.config.to_dict()
@@ -86,6 +90,7 @@ class Destination:
     def from_dict(cls: type[T], src_dict: Mapping[str, Any]) -> T:
         from ..models.azure_destination import AzureDestination  # noqa: PLC0415
         from ..models.gcp_destination import GcpDestination  # noqa: PLC0415
+        from ..models.other_destination_config import OtherDestinationConfig  # noqa: PLC0415
         from ..models.s3_destination import S3Destination  # noqa: PLC0415
         from ..models.shown_rtmp_destination_config import ShownRtmpDestinationConfig  # noqa: PLC0415
 
@@ -93,7 +98,7 @@ class Destination:
 
         def _parse_config(
             data: object,
-        ) -> AzureDestination | GcpDestination | S3Destination | ShownRtmpDestinationConfig:
+        ) -> AzureDestination | GcpDestination | OtherDestinationConfig | S3Destination | ShownRtmpDestinationConfig:
             try:
                 if not isinstance(data, dict):
                     raise TypeError()
@@ -118,11 +123,19 @@ class Destination:
                 return componentsschemas_recording_destination_config_type_2
             except (TypeError, ValueError, AttributeError, KeyError):
                 pass
+            try:
+                if not isinstance(data, dict):
+                    raise TypeError()
+                componentsschemas_shown_destination_config_type_1 = ShownRtmpDestinationConfig.from_dict(data)
+
+                return componentsschemas_shown_destination_config_type_1
+            except (TypeError, ValueError, AttributeError, KeyError):
+                pass
             if not isinstance(data, dict):
                 raise TypeError()
-            componentsschemas_shown_destination_config_type_1 = ShownRtmpDestinationConfig.from_dict(data)
+            componentsschemas_shown_destination_config_type_2 = OtherDestinationConfig.from_dict(data)
 
-            return componentsschemas_shown_destination_config_type_1
+            return componentsschemas_shown_destination_config_type_2
 
         config = _parse_config(d.pop("config"))
 

@@ -18,7 +18,7 @@ from . import stop_broadcast as _stop_broadcast
 class BroadcastsCalls:
     """The calls of broadcasts."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_broadcasts(
@@ -35,6 +35,7 @@ class BroadcastsCalls:
 
         return _list_broadcasts.parse(
             self._send(
+                "list_broadcasts",
                 _list_broadcasts.request(
                     room=room,
                     status=status,
@@ -42,7 +43,7 @@ class BroadcastsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -84,9 +85,10 @@ class BroadcastsCalls:
 
         return _get_broadcast.parse(
             self._send(
+                "get_broadcast",
                 _get_broadcast.request(
                     egress_id=egress_id,
-                )
+                ),
             )
         )
 
@@ -100,10 +102,11 @@ class BroadcastsCalls:
 
         return _stop_broadcast.parse(
             self._send(
+                "stop_broadcast",
                 _stop_broadcast.request(
                     egress_id=egress_id,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -118,11 +121,12 @@ class BroadcastsCalls:
 
         return _start_broadcast.parse(
             self._send(
+                "start_broadcast",
                 _start_broadcast.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -130,7 +134,7 @@ class BroadcastsCalls:
 class AsyncBroadcastsCalls:
     """The calls of broadcasts."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_broadcasts(
@@ -147,6 +151,7 @@ class AsyncBroadcastsCalls:
 
         return _list_broadcasts.parse(
             await self._send(
+                "list_broadcasts",
                 _list_broadcasts.request(
                     room=room,
                     status=status,
@@ -154,7 +159,7 @@ class AsyncBroadcastsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -196,9 +201,10 @@ class AsyncBroadcastsCalls:
 
         return _get_broadcast.parse(
             await self._send(
+                "get_broadcast",
                 _get_broadcast.request(
                     egress_id=egress_id,
-                )
+                ),
             )
         )
 
@@ -212,10 +218,11 @@ class AsyncBroadcastsCalls:
 
         return _stop_broadcast.parse(
             await self._send(
+                "stop_broadcast",
                 _stop_broadcast.request(
                     egress_id=egress_id,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -230,10 +237,11 @@ class AsyncBroadcastsCalls:
 
         return _start_broadcast.parse(
             await self._send(
+                "start_broadcast",
                 _start_broadcast.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )

@@ -18,7 +18,7 @@ from . import list_codes as _list_codes
 class CodesCalls:
     """The calls of codes."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def disable_code(
@@ -28,9 +28,10 @@ class CodesCalls:
         """Disable a room code; tokens it has given stay valid"""
 
         self._send(
+            "disable_code",
             _disable_code.request(
                 code=code,
-            )
+            ),
         )
 
     def exchange_code(
@@ -42,10 +43,11 @@ class CodesCalls:
 
         return _exchange_code.parse(
             self._send(
+                "exchange_code",
                 _exchange_code.request(
                     code=code,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -60,11 +62,12 @@ class CodesCalls:
 
         return _list_codes.parse(
             self._send(
+                "list_codes",
                 _list_codes.request(
                     name=name,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -103,11 +106,12 @@ class CodesCalls:
 
         return _create_code.parse(
             self._send(
+                "create_code",
                 _create_code.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -115,7 +119,7 @@ class CodesCalls:
 class AsyncCodesCalls:
     """The calls of codes."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def disable_code(
@@ -125,9 +129,10 @@ class AsyncCodesCalls:
         """Disable a room code; tokens it has given stay valid"""
 
         await self._send(
+            "disable_code",
             _disable_code.request(
                 code=code,
-            )
+            ),
         )
 
     async def exchange_code(
@@ -139,10 +144,11 @@ class AsyncCodesCalls:
 
         return _exchange_code.parse(
             await self._send(
+                "exchange_code",
                 _exchange_code.request(
                     code=code,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -157,11 +163,12 @@ class AsyncCodesCalls:
 
         return _list_codes.parse(
             await self._send(
+                "list_codes",
                 _list_codes.request(
                     name=name,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -200,10 +207,11 @@ class AsyncCodesCalls:
 
         return _create_code.parse(
             await self._send(
+                "create_code",
                 _create_code.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.create_code import CreateCode
 from ...models.room_code import RoomCode
 from ...types import UNSET, Unset
@@ -21,7 +21,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/rooms/{name}/codes".format(
-            name=quote(str(name), safe=""),
+            name=segment("name", name),
         ),
     }
 

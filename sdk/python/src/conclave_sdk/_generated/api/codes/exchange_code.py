@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.exchange_code import ExchangeCode
 from ...models.token import Token
 from ...types import UNSET, Unset
@@ -18,7 +18,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/codes/{code}/exchange".format(
-            code=quote(str(code), safe=""),
+            code=segment("code", code),
         ),
     }
 

@@ -19,7 +19,7 @@ from . import update_destination as _update_destination
 class DestinationsCalls:
     """The calls of destinations."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_destinations(
@@ -30,9 +30,10 @@ class DestinationsCalls:
 
         return _list_destinations.parse(
             self._send(
+                "list_destinations",
                 _list_destinations.request(
                     id=id,
-                )
+                ),
             )
         )
 
@@ -47,11 +48,12 @@ class DestinationsCalls:
 
         return _create_destination.parse(
             self._send(
+                "create_destination",
                 _create_destination.request(
                     id=id,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -64,10 +66,11 @@ class DestinationsCalls:
 
         return _get_destination.parse(
             self._send(
+                "get_destination",
                 _get_destination.request(
                     id=id,
                     name=name,
-                )
+                ),
             )
         )
 
@@ -79,10 +82,11 @@ class DestinationsCalls:
         """Delete a destination that nothing runs against"""
 
         self._send(
+            "delete_destination",
             _delete_destination.request(
                 id=id,
                 name=name,
-            )
+            ),
         )
 
     def update_destination(
@@ -95,11 +99,12 @@ class DestinationsCalls:
 
         return _update_destination.parse(
             self._send(
+                "update_destination",
                 _update_destination.request(
                     id=id,
                     name=name,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -107,7 +112,7 @@ class DestinationsCalls:
 class AsyncDestinationsCalls:
     """The calls of destinations."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_destinations(
@@ -118,9 +123,10 @@ class AsyncDestinationsCalls:
 
         return _list_destinations.parse(
             await self._send(
+                "list_destinations",
                 _list_destinations.request(
                     id=id,
-                )
+                ),
             )
         )
 
@@ -135,11 +141,12 @@ class AsyncDestinationsCalls:
 
         return _create_destination.parse(
             await self._send(
+                "create_destination",
                 _create_destination.request(
                     id=id,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -152,10 +159,11 @@ class AsyncDestinationsCalls:
 
         return _get_destination.parse(
             await self._send(
+                "get_destination",
                 _get_destination.request(
                     id=id,
                     name=name,
-                )
+                ),
             )
         )
 
@@ -167,10 +175,11 @@ class AsyncDestinationsCalls:
         """Delete a destination that nothing runs against"""
 
         await self._send(
+            "delete_destination",
             _delete_destination.request(
                 id=id,
                 name=name,
-            )
+            ),
         )
 
     async def update_destination(
@@ -183,10 +192,11 @@ class AsyncDestinationsCalls:
 
         return _update_destination.parse(
             await self._send(
+                "update_destination",
                 _update_destination.request(
                     id=id,
                     name=name,
                     body=body,
-                )
+                ),
             )
         )

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.create_recording_destination import CreateRecordingDestination
 from ...models.create_rtmp_destination import CreateRtmpDestination
 from ...models.destination import Destination
@@ -22,7 +22,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/templates/{id}/destinations".format(
-            id=quote(str(id), safe=""),
+            id=segment("id", id),
         ),
     }
 

@@ -1,5 +1,6 @@
 from typing import Any
-from urllib.parse import quote
+
+from ...._paths import segment
 
 
 def request(
@@ -10,8 +11,8 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "delete",
         "url": "/v1/templates/{id}/destinations/{name}".format(
-            id=quote(str(id), safe=""),
-            name=quote(str(name), safe=""),
+            id=segment("id", id),
+            name=segment("name", name),
         ),
     }
 

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.destination import Destination
 
 
@@ -14,8 +14,8 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/templates/{id}/destinations/{name}".format(
-            id=quote(str(id), safe=""),
-            name=quote(str(name), safe=""),
+            id=segment("id", id),
+            name=segment("name", name),
         ),
     }
 

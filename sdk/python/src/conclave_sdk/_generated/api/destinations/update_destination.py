@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.destination import Destination
 from ...models.update_destination import UpdateDestination
 
@@ -18,8 +18,8 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "patch",
         "url": "/v1/templates/{id}/destinations/{name}".format(
-            id=quote(str(id), safe=""),
-            name=quote(str(name), safe=""),
+            id=segment("id", id),
+            name=segment("name", name),
         ),
     }
 

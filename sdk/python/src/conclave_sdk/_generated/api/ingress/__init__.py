@@ -19,7 +19,7 @@ from . import list_ingresses as _list_ingresses
 class IngressCalls:
     """The calls of ingress."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_ingresses(
@@ -35,13 +35,14 @@ class IngressCalls:
 
         return _list_ingresses.parse(
             self._send(
+                "list_ingresses",
                 _list_ingresses.request(
                     room=room,
                     status=status,
                     input_type=input_type,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -81,9 +82,10 @@ class IngressCalls:
 
         return _get_ingress.parse(
             self._send(
+                "get_ingress",
                 _get_ingress.request(
                     ingress_id=ingress_id,
-                )
+                ),
             )
         )
 
@@ -94,9 +96,10 @@ class IngressCalls:
         """Delete an endpoint; its stream key is invalid at once"""
 
         self._send(
+            "delete_ingress",
             _delete_ingress.request(
                 ingress_id=ingress_id,
-            )
+            ),
         )
 
     def create_ingress(
@@ -108,10 +111,11 @@ class IngressCalls:
 
         return _create_ingress.parse(
             self._send(
+                "create_ingress",
                 _create_ingress.request(
                     name=name,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -119,7 +123,7 @@ class IngressCalls:
 class AsyncIngressCalls:
     """The calls of ingress."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_ingresses(
@@ -135,13 +139,14 @@ class AsyncIngressCalls:
 
         return _list_ingresses.parse(
             await self._send(
+                "list_ingresses",
                 _list_ingresses.request(
                     room=room,
                     status=status,
                     input_type=input_type,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -181,9 +186,10 @@ class AsyncIngressCalls:
 
         return _get_ingress.parse(
             await self._send(
+                "get_ingress",
                 _get_ingress.request(
                     ingress_id=ingress_id,
-                )
+                ),
             )
         )
 
@@ -194,9 +200,10 @@ class AsyncIngressCalls:
         """Delete an endpoint; its stream key is invalid at once"""
 
         await self._send(
+            "delete_ingress",
             _delete_ingress.request(
                 ingress_id=ingress_id,
-            )
+            ),
         )
 
     async def create_ingress(
@@ -208,9 +215,10 @@ class AsyncIngressCalls:
 
         return _create_ingress.parse(
             await self._send(
+                "create_ingress",
                 _create_ingress.request(
                     name=name,
                     body=body,
-                )
+                ),
             )
         )

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.create_ingress import CreateIngress
 from ...models.ingress_created import IngressCreated
 
@@ -17,7 +17,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/rooms/{name}/ingress".format(
-            name=quote(str(name), safe=""),
+            name=segment("name", name),
         ),
     }
 

@@ -1,5 +1,6 @@
 from typing import Any
-from urllib.parse import quote
+
+from ...._paths import segment
 
 
 def request(
@@ -9,7 +10,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "delete",
         "url": "/v1/ingress/{ingress_id}".format(
-            ingress_id=quote(str(ingress_id), safe=""),
+            ingress_id=segment("ingress_id", ingress_id),
         ),
     }
 

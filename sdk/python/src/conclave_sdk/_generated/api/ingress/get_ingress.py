@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.ingress import Ingress
 
 
@@ -13,7 +13,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/ingress/{ingress_id}".format(
-            ingress_id=quote(str(ingress_id), safe=""),
+            ingress_id=segment("ingress_id", ingress_id),
         ),
     }
 

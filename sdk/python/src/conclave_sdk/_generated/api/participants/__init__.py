@@ -26,7 +26,7 @@ from . import send_data as _send_data
 class ParticipantsCalls:
     """The calls of participants."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_participants(
@@ -40,11 +40,12 @@ class ParticipantsCalls:
 
         return _list_participants.parse(
             self._send(
+                "list_participants",
                 _list_participants.request(
                     name=name,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -81,10 +82,11 @@ class ParticipantsCalls:
 
         return _get_participant.parse(
             self._send(
+                "get_participant",
                 _get_participant.request(
                     name=name,
                     identity=identity,
-                )
+                ),
             )
         )
 
@@ -96,10 +98,11 @@ class ParticipantsCalls:
         """Disconnect a participant; the token stays valid"""
 
         self._send(
+            "remove_participant",
             _remove_participant.request(
                 name=name,
                 identity=identity,
-            )
+            ),
         )
 
     def mute_track(
@@ -114,12 +117,13 @@ class ParticipantsCalls:
 
         return _mute_track.parse(
             self._send(
+                "mute_track",
                 _mute_track.request(
                     name=name,
                     identity=identity,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -135,12 +139,13 @@ class ParticipantsCalls:
 
         return _change_role.parse(
             self._send(
+                "change_role",
                 _change_role.request(
                     name=name,
                     identity=identity,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -156,12 +161,13 @@ class ParticipantsCalls:
 
         return _list_role_changes.parse(
             self._send(
+                "list_role_changes",
                 _list_role_changes.request(
                     name=name,
                     identity=identity,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -202,11 +208,12 @@ class ParticipantsCalls:
 
         return _send_data.parse(
             self._send(
+                "send_data",
                 _send_data.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -214,7 +221,7 @@ class ParticipantsCalls:
 class AsyncParticipantsCalls:
     """The calls of participants."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_participants(
@@ -228,11 +235,12 @@ class AsyncParticipantsCalls:
 
         return _list_participants.parse(
             await self._send(
+                "list_participants",
                 _list_participants.request(
                     name=name,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -269,10 +277,11 @@ class AsyncParticipantsCalls:
 
         return _get_participant.parse(
             await self._send(
+                "get_participant",
                 _get_participant.request(
                     name=name,
                     identity=identity,
-                )
+                ),
             )
         )
 
@@ -284,10 +293,11 @@ class AsyncParticipantsCalls:
         """Disconnect a participant; the token stays valid"""
 
         await self._send(
+            "remove_participant",
             _remove_participant.request(
                 name=name,
                 identity=identity,
-            )
+            ),
         )
 
     async def mute_track(
@@ -302,12 +312,13 @@ class AsyncParticipantsCalls:
 
         return _mute_track.parse(
             await self._send(
+                "mute_track",
                 _mute_track.request(
                     name=name,
                     identity=identity,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -323,12 +334,13 @@ class AsyncParticipantsCalls:
 
         return _change_role.parse(
             await self._send(
+                "change_role",
                 _change_role.request(
                     name=name,
                     identity=identity,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -344,12 +356,13 @@ class AsyncParticipantsCalls:
 
         return _list_role_changes.parse(
             await self._send(
+                "list_role_changes",
                 _list_role_changes.request(
                     name=name,
                     identity=identity,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -390,10 +403,11 @@ class AsyncParticipantsCalls:
 
         return _send_data.parse(
             await self._send(
+                "send_data",
                 _send_data.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.change_role import ChangeRole
 from ...models.role_change_result import RoleChangeResult
 from ...types import UNSET, Unset
@@ -22,8 +22,8 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/rooms/{name}/participants/{identity}/role".format(
-            name=quote(str(name), safe=""),
-            identity=quote(str(identity), safe=""),
+            name=segment("name", name),
+            identity=segment("identity", identity),
         ),
     }
 

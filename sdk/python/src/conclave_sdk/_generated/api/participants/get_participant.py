@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.participant import Participant
 
 
@@ -14,8 +14,8 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/rooms/{name}/participants/{identity}".format(
-            name=quote(str(name), safe=""),
-            identity=quote(str(identity), safe=""),
+            name=segment("name", name),
+            identity=segment("identity", identity),
         ),
     }
 

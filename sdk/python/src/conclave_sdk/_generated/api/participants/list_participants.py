@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.participant_page import ParticipantPage
 from ...types import UNSET, Unset
 
@@ -25,7 +25,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/rooms/{name}/participants".format(
-            name=quote(str(name), safe=""),
+            name=segment("name", name),
         ),
         "params": params,
     }

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.role_change_page import RoleChangePage
 from ...types import UNSET, Unset
 
@@ -28,7 +28,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/rooms/{name}/role-changes".format(
-            name=quote(str(name), safe=""),
+            name=segment("name", name),
         ),
         "params": params,
     }

@@ -1,5 +1,6 @@
 from typing import Any
-from urllib.parse import quote
+
+from ...._paths import segment
 
 
 def request(
@@ -10,8 +11,8 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "delete",
         "url": "/v1/rooms/{name}/participants/{identity}".format(
-            name=quote(str(name), safe=""),
-            identity=quote(str(identity), safe=""),
+            name=segment("name", name),
+            identity=segment("identity", identity),
         ),
     }
 

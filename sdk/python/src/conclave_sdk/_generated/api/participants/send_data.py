@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.data_sent import DataSent
 from ...models.send_data import SendData
 from ...types import UNSET, Unset
@@ -21,7 +21,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/rooms/{name}/send-data".format(
-            name=quote(str(name), safe=""),
+            name=segment("name", name),
         ),
     }
 

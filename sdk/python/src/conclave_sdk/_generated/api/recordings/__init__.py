@@ -19,7 +19,7 @@ from . import stop_recording as _stop_recording
 class RecordingsCalls:
     """The calls of recordings."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_recordings(
@@ -36,6 +36,7 @@ class RecordingsCalls:
 
         return _list_recordings.parse(
             self._send(
+                "list_recordings",
                 _list_recordings.request(
                     room=room,
                     status=status,
@@ -43,7 +44,7 @@ class RecordingsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -85,9 +86,10 @@ class RecordingsCalls:
 
         return _get_recording.parse(
             self._send(
+                "get_recording",
                 _get_recording.request(
                     egress_id=egress_id,
-                )
+                ),
             )
         )
 
@@ -101,10 +103,11 @@ class RecordingsCalls:
 
         return _stop_recording.parse(
             self._send(
+                "stop_recording",
                 _stop_recording.request(
                     egress_id=egress_id,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -119,11 +122,12 @@ class RecordingsCalls:
 
         return _list_room_recordings.parse(
             self._send(
+                "list_room_recordings",
                 _list_room_recordings.request(
                     name=name,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -162,11 +166,12 @@ class RecordingsCalls:
 
         return _start_recording.parse(
             self._send(
+                "start_recording",
                 _start_recording.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -174,7 +179,7 @@ class RecordingsCalls:
 class AsyncRecordingsCalls:
     """The calls of recordings."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_recordings(
@@ -191,6 +196,7 @@ class AsyncRecordingsCalls:
 
         return _list_recordings.parse(
             await self._send(
+                "list_recordings",
                 _list_recordings.request(
                     room=room,
                     status=status,
@@ -198,7 +204,7 @@ class AsyncRecordingsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -240,9 +246,10 @@ class AsyncRecordingsCalls:
 
         return _get_recording.parse(
             await self._send(
+                "get_recording",
                 _get_recording.request(
                     egress_id=egress_id,
-                )
+                ),
             )
         )
 
@@ -256,10 +263,11 @@ class AsyncRecordingsCalls:
 
         return _stop_recording.parse(
             await self._send(
+                "stop_recording",
                 _stop_recording.request(
                     egress_id=egress_id,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -274,11 +282,12 @@ class AsyncRecordingsCalls:
 
         return _list_room_recordings.parse(
             await self._send(
+                "list_room_recordings",
                 _list_room_recordings.request(
                     name=name,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -317,10 +326,11 @@ class AsyncRecordingsCalls:
 
         return _start_recording.parse(
             await self._send(
+                "start_recording",
                 _start_recording.request(
                     name=name,
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )

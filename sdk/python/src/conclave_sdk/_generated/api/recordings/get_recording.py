@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.recording import Recording
 
 
@@ -13,7 +13,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/recordings/{egress_id}".format(
-            egress_id=quote(str(egress_id), safe=""),
+            egress_id=segment("egress_id", egress_id),
         ),
     }
 

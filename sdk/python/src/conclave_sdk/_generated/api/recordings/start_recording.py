@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.recording import Recording
 from ...models.start_recording import StartRecording
 from ...types import UNSET, Unset
@@ -21,7 +21,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/rooms/{name}/recordings".format(
-            name=quote(str(name), safe=""),
+            name=segment("name", name),
         ),
     }
 

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.recording import Recording
 from ...types import UNSET, Unset
 
@@ -19,7 +19,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/recordings/{egress_id}/stop".format(
-            egress_id=quote(str(egress_id), safe=""),
+            egress_id=segment("egress_id", egress_id),
         ),
     }
 

@@ -14,7 +14,7 @@ from . import put_role as _put_role
 class RolesCalls:
     """The calls of roles."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def get_role(
@@ -26,10 +26,11 @@ class RolesCalls:
 
         return _get_role.parse(
             self._send(
+                "get_role",
                 _get_role.request(
                     id=id,
                     name=name,
-                )
+                ),
             )
         )
 
@@ -43,11 +44,12 @@ class RolesCalls:
 
         return _put_role.parse(
             self._send(
+                "put_role",
                 _put_role.request(
                     id=id,
                     name=name,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -59,17 +61,18 @@ class RolesCalls:
         """Delete a role"""
 
         self._send(
+            "delete_role",
             _delete_role.request(
                 id=id,
                 name=name,
-            )
+            ),
         )
 
 
 class AsyncRolesCalls:
     """The calls of roles."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def get_role(
@@ -81,10 +84,11 @@ class AsyncRolesCalls:
 
         return _get_role.parse(
             await self._send(
+                "get_role",
                 _get_role.request(
                     id=id,
                     name=name,
-                )
+                ),
             )
         )
 
@@ -98,11 +102,12 @@ class AsyncRolesCalls:
 
         return _put_role.parse(
             await self._send(
+                "put_role",
                 _put_role.request(
                     id=id,
                     name=name,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -114,8 +119,9 @@ class AsyncRolesCalls:
         """Delete a role"""
 
         await self._send(
+            "delete_role",
             _delete_role.request(
                 id=id,
                 name=name,
-            )
+            ),
         )

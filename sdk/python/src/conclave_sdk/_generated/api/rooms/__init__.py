@@ -16,7 +16,7 @@ from . import list_rooms as _list_rooms
 class RoomsCalls:
     """The calls of rooms."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_rooms(
@@ -29,10 +29,11 @@ class RoomsCalls:
 
         return _list_rooms.parse(
             self._send(
+                "list_rooms",
                 _list_rooms.request(
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -68,10 +69,11 @@ class RoomsCalls:
 
         return _create_room.parse(
             self._send(
+                "create_room",
                 _create_room.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -83,9 +85,10 @@ class RoomsCalls:
 
         return _get_room.parse(
             self._send(
+                "get_room",
                 _get_room.request(
                     name=name,
-                )
+                ),
             )
         )
 
@@ -96,16 +99,17 @@ class RoomsCalls:
         """End a room and disconnect everyone"""
 
         self._send(
+            "end_room",
             _end_room.request(
                 name=name,
-            )
+            ),
         )
 
 
 class AsyncRoomsCalls:
     """The calls of rooms."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_rooms(
@@ -118,10 +122,11 @@ class AsyncRoomsCalls:
 
         return _list_rooms.parse(
             await self._send(
+                "list_rooms",
                 _list_rooms.request(
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -157,10 +162,11 @@ class AsyncRoomsCalls:
 
         return _create_room.parse(
             await self._send(
+                "create_room",
                 _create_room.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -172,9 +178,10 @@ class AsyncRoomsCalls:
 
         return _get_room.parse(
             await self._send(
+                "get_room",
                 _get_room.request(
                     name=name,
-                )
+                ),
             )
         )
 
@@ -185,7 +192,8 @@ class AsyncRoomsCalls:
         """End a room and disconnect everyone"""
 
         await self._send(
+            "end_room",
             _end_room.request(
                 name=name,
-            )
+            ),
         )

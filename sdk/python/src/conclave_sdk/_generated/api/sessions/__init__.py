@@ -16,7 +16,7 @@ from . import list_sessions as _list_sessions
 class SessionsCalls:
     """The calls of sessions."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_room_sessions(
@@ -35,6 +35,7 @@ class SessionsCalls:
 
         return _list_room_sessions.parse(
             self._send(
+                "list_room_sessions",
                 _list_room_sessions.request(
                     name=name,
                     identity=identity,
@@ -44,7 +45,7 @@ class SessionsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -98,6 +99,7 @@ class SessionsCalls:
 
         return _list_sessions.parse(
             self._send(
+                "list_sessions",
                 _list_sessions.request(
                     room=room,
                     identity=identity,
@@ -107,7 +109,7 @@ class SessionsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -153,9 +155,10 @@ class SessionsCalls:
 
         return _get_session.parse(
             self._send(
+                "get_session",
                 _get_session.request(
                     id=id,
-                )
+                ),
             )
         )
 
@@ -163,7 +166,7 @@ class SessionsCalls:
 class AsyncSessionsCalls:
     """The calls of sessions."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_room_sessions(
@@ -182,6 +185,7 @@ class AsyncSessionsCalls:
 
         return _list_room_sessions.parse(
             await self._send(
+                "list_room_sessions",
                 _list_room_sessions.request(
                     name=name,
                     identity=identity,
@@ -191,7 +195,7 @@ class AsyncSessionsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -245,6 +249,7 @@ class AsyncSessionsCalls:
 
         return _list_sessions.parse(
             await self._send(
+                "list_sessions",
                 _list_sessions.request(
                     room=room,
                     identity=identity,
@@ -254,7 +259,7 @@ class AsyncSessionsCalls:
                     before=before,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -300,8 +305,9 @@ class AsyncSessionsCalls:
 
         return _get_session.parse(
             await self._send(
+                "get_session",
                 _get_session.request(
                     id=id,
-                )
+                ),
             )
         )

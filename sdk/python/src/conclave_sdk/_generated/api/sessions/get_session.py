@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.session_detail import SessionDetail
 
 
@@ -13,7 +13,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/sessions/{id}".format(
-            id=quote(str(id), safe=""),
+            id=segment("id", id),
         ),
     }
 

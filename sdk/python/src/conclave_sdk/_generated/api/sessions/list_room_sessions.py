@@ -1,9 +1,9 @@
 import datetime
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.session_page import SessionPage
 from ...types import UNSET, Unset
 
@@ -47,7 +47,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/rooms/{name}/sessions".format(
-            name=quote(str(name), safe=""),
+            name=segment("name", name),
         ),
         "params": params,
     }

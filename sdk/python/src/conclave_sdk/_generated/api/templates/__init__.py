@@ -22,7 +22,7 @@ from . import update_template_settings as _update_template_settings
 class TemplatesCalls:
     """The calls of templates."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_templates(
@@ -35,10 +35,11 @@ class TemplatesCalls:
 
         return _list_templates.parse(
             self._send(
+                "list_templates",
                 _list_templates.request(
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -74,10 +75,11 @@ class TemplatesCalls:
 
         return _create_template.parse(
             self._send(
+                "create_template",
                 _create_template.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -89,9 +91,10 @@ class TemplatesCalls:
 
         return _get_template.parse(
             self._send(
+                "get_template",
                 _get_template.request(
                     id=id,
-                )
+                ),
             )
         )
 
@@ -102,9 +105,10 @@ class TemplatesCalls:
         """Delete a template with its roles"""
 
         self._send(
+            "delete_template",
             _delete_template.request(
                 id=id,
-            )
+            ),
         )
 
     def update_template(
@@ -116,10 +120,11 @@ class TemplatesCalls:
 
         return _update_template.parse(
             self._send(
+                "update_template",
                 _update_template.request(
                     id=id,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -131,9 +136,10 @@ class TemplatesCalls:
 
         return _get_template_settings.parse(
             self._send(
+                "get_template_settings",
                 _get_template_settings.request(
                     id=id,
-                )
+                ),
             )
         )
 
@@ -146,10 +152,11 @@ class TemplatesCalls:
 
         return _update_template_settings.parse(
             self._send(
+                "update_template_settings",
                 _update_template_settings.request(
                     id=id,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -157,7 +164,7 @@ class TemplatesCalls:
 class AsyncTemplatesCalls:
     """The calls of templates."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_templates(
@@ -170,10 +177,11 @@ class AsyncTemplatesCalls:
 
         return _list_templates.parse(
             await self._send(
+                "list_templates",
                 _list_templates.request(
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -209,10 +217,11 @@ class AsyncTemplatesCalls:
 
         return _create_template.parse(
             await self._send(
+                "create_template",
                 _create_template.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -224,9 +233,10 @@ class AsyncTemplatesCalls:
 
         return _get_template.parse(
             await self._send(
+                "get_template",
                 _get_template.request(
                     id=id,
-                )
+                ),
             )
         )
 
@@ -237,9 +247,10 @@ class AsyncTemplatesCalls:
         """Delete a template with its roles"""
 
         await self._send(
+            "delete_template",
             _delete_template.request(
                 id=id,
-            )
+            ),
         )
 
     async def update_template(
@@ -251,10 +262,11 @@ class AsyncTemplatesCalls:
 
         return _update_template.parse(
             await self._send(
+                "update_template",
                 _update_template.request(
                     id=id,
                     body=body,
-                )
+                ),
             )
         )
 
@@ -266,9 +278,10 @@ class AsyncTemplatesCalls:
 
         return _get_template_settings.parse(
             await self._send(
+                "get_template_settings",
                 _get_template_settings.request(
                     id=id,
-                )
+                ),
             )
         )
 
@@ -281,9 +294,10 @@ class AsyncTemplatesCalls:
 
         return _update_template_settings.parse(
             await self._send(
+                "update_template_settings",
                 _update_template_settings.request(
                     id=id,
                     body=body,
-                )
+                ),
             )
         )

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.template import Template
 
 
@@ -13,7 +13,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "get",
         "url": "/v1/templates/{id}".format(
-            id=quote(str(id), safe=""),
+            id=segment("id", id),
         ),
     }
 

@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.template import Template
 from ...models.update_template import UpdateTemplate
 
@@ -17,7 +17,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "patch",
         "url": "/v1/templates/{id}".format(
-            id=quote(str(id), safe=""),
+            id=segment("id", id),
         ),
     }
 

@@ -12,7 +12,7 @@ from . import create_token as _create_token
 class TokensCalls:
     """The calls of tokens."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def create_token(
@@ -25,10 +25,11 @@ class TokensCalls:
 
         return _create_token.parse(
             self._send(
+                "create_token",
                 _create_token.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -36,7 +37,7 @@ class TokensCalls:
 class AsyncTokensCalls:
     """The calls of tokens."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def create_token(
@@ -49,9 +50,10 @@ class AsyncTokensCalls:
 
         return _create_token.parse(
             await self._send(
+                "create_token",
                 _create_token.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )

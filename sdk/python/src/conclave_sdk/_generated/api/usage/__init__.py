@@ -14,7 +14,7 @@ from . import get_usage as _get_usage
 class UsageCalls:
     """The calls of usage."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def get_plan(
@@ -22,7 +22,7 @@ class UsageCalls:
     ) -> PlanStatus:
         """Read the project's status under its plan"""
 
-        return _get_plan.parse(self._send(_get_plan.request()))
+        return _get_plan.parse(self._send("get_plan", _get_plan.request()))
 
     def get_usage(
         self,
@@ -34,10 +34,11 @@ class UsageCalls:
 
         return _get_usage.parse(
             self._send(
+                "get_usage",
                 _get_usage.request(
                     from_=from_,
                     to=to,
-                )
+                ),
             )
         )
 
@@ -45,7 +46,7 @@ class UsageCalls:
 class AsyncUsageCalls:
     """The calls of usage."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def get_plan(
@@ -53,7 +54,7 @@ class AsyncUsageCalls:
     ) -> PlanStatus:
         """Read the project's status under its plan"""
 
-        return _get_plan.parse(await self._send(_get_plan.request()))
+        return _get_plan.parse(await self._send("get_plan", _get_plan.request()))
 
     async def get_usage(
         self,
@@ -65,9 +66,10 @@ class AsyncUsageCalls:
 
         return _get_usage.parse(
             await self._send(
+                "get_usage",
                 _get_usage.request(
                     from_=from_,
                     to=to,
-                )
+                ),
             )
         )

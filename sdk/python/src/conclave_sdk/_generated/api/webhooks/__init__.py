@@ -22,7 +22,7 @@ from . import retry_webhook_delivery as _retry_webhook_delivery
 class WebhooksCalls:
     """The calls of webhooks."""
 
-    def _send(self, request: dict[str, Any]) -> httpx.Response:
+    def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     def list_webhook_deliveries(
@@ -38,13 +38,14 @@ class WebhooksCalls:
 
         return _list_webhook_deliveries.parse(
             self._send(
+                "list_webhook_deliveries",
                 _list_webhook_deliveries.request(
                     status=status,
                     event_type=event_type,
                     endpoint_id=endpoint_id,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -86,10 +87,11 @@ class WebhooksCalls:
 
         return _retry_webhook_delivery.parse(
             self._send(
+                "retry_webhook_delivery",
                 _retry_webhook_delivery.request(
                     id=id,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -103,10 +105,11 @@ class WebhooksCalls:
 
         return _list_webhook_endpoints.parse(
             self._send(
+                "list_webhook_endpoints",
                 _list_webhook_endpoints.request(
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -142,10 +145,11 @@ class WebhooksCalls:
 
         return _create_webhook_endpoint.parse(
             self._send(
+                "create_webhook_endpoint",
                 _create_webhook_endpoint.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -156,16 +160,17 @@ class WebhooksCalls:
         """Stop delivery to an endpoint; what is queued for it is dropped"""
 
         self._send(
+            "delete_webhook_endpoint",
             _delete_webhook_endpoint.request(
                 id=id,
-            )
+            ),
         )
 
 
 class AsyncWebhooksCalls:
     """The calls of webhooks."""
 
-    async def _send(self, request: dict[str, Any]) -> httpx.Response:
+    async def _send(self, operation: str, request: dict[str, Any]) -> httpx.Response:
         raise NotImplementedError
 
     async def list_webhook_deliveries(
@@ -181,13 +186,14 @@ class AsyncWebhooksCalls:
 
         return _list_webhook_deliveries.parse(
             await self._send(
+                "list_webhook_deliveries",
                 _list_webhook_deliveries.request(
                     status=status,
                     event_type=event_type,
                     endpoint_id=endpoint_id,
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -229,10 +235,11 @@ class AsyncWebhooksCalls:
 
         return _retry_webhook_delivery.parse(
             await self._send(
+                "retry_webhook_delivery",
                 _retry_webhook_delivery.request(
                     id=id,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -246,10 +253,11 @@ class AsyncWebhooksCalls:
 
         return _list_webhook_endpoints.parse(
             await self._send(
+                "list_webhook_endpoints",
                 _list_webhook_endpoints.request(
                     limit=limit,
                     offset=offset,
-                )
+                ),
             )
         )
 
@@ -285,10 +293,11 @@ class AsyncWebhooksCalls:
 
         return _create_webhook_endpoint.parse(
             await self._send(
+                "create_webhook_endpoint",
                 _create_webhook_endpoint.request(
                     body=body,
                     idempotency_key=idempotency_key,
-                )
+                ),
             )
         )
 
@@ -299,7 +308,8 @@ class AsyncWebhooksCalls:
         """Stop delivery to an endpoint; what is queued for it is dropped"""
 
         await self._send(
+            "delete_webhook_endpoint",
             _delete_webhook_endpoint.request(
                 id=id,
-            )
+            ),
         )

@@ -1,5 +1,6 @@
 from typing import Any
-from urllib.parse import quote
+
+from ...._paths import segment
 
 
 def request(
@@ -9,7 +10,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "delete",
         "url": "/v1/webhook-endpoints/{id}".format(
-            id=quote(str(id), safe=""),
+            id=segment("id", id),
         ),
     }
 

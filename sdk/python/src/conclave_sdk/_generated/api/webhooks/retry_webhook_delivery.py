@@ -1,8 +1,8 @@
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
+from ...._paths import segment
 from ...models.webhook_delivery import WebhookDelivery
 from ...types import UNSET, Unset
 
@@ -19,7 +19,7 @@ def request(
     _kwargs: dict[str, Any] = {
         "method": "post",
         "url": "/v1/webhook-deliveries/{id}/retry".format(
-            id=quote(str(id), safe=""),
+            id=segment("id", id),
         ),
     }
 

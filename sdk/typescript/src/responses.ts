@@ -1,0 +1,76 @@
+// Tells the response that an operation declares from any other, such as a redirect or the page of a proxy.
+import type { Credential } from "./credential.js";
+import { unexpected } from "./errors.js";
+import { OBJECTS, RESPONSES } from "./generated/responses.gen.js";
+
+/**
+ * Returns a response below 400, of which `body` is the whole, if it has the status and the JSON that its operation declares.
+ *
+ * @param operation its method and the template of its URL.
+ * @throws ConclaveError for any other.
+ */
+export function checked(operation: string, response: Response, body: ArrayBuffer, credential: Credential): Response {
+  const { status, headers } = response;
+  const { statuses, type } = RESPONSES[operation] ?? { statuses: [200], type: "any" };
+  const wrong = (problem: string) => unexpected(response, body, credential, problem);
+  if (response.redirected) {
+    throw wrong("a redirect was followed");
+  }
+  if (!statuses.includes(status)) {
+    throw wrong(`the response has the status ${status}, not ${statuses.join(" or ")}`);
+  }
+  if (type !== undefined && !fits(parsed(body), type)) {
+    throw wrong("the response is not the JSON that the API describes");
+  }
+  return new Response(type === undefined ? null : body, { status, headers });
+}
+
+const NO_JSON = Symbol("no JSON");
+
+function parsed(body: ArrayBuffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch {
+    return NO_JSON;
+  }
+}
+
+const isTime = (value: unknown) => typeof value === "string" && !Number.isNaN(Date.parse(value));
+const KINDS: Record<string, (value: unknown) => boolean> = {
+  any: (value) => value !== NO_JSON,
+  null: (value) => value === null,
+  string: (value) => typeof value === "string",
+  boolean: (value) => typeof value === "boolean",
+  number: (value) => typeof value === "number",
+  integer: Number.isInteger,
+  object: isObject,
+  timestamp: isTime,
+  date: isTime,
+};
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Tells whether a value has a type of the table, whose notation sdk/responses.py explains. */
+function fits(value: unknown, type: string): boolean {
+  return type.split("|").some((kind) => fitsOne(value, kind));
+}
+
+function fitsOne(value: unknown, kind: string): boolean {
+  const inner = kind.slice(0, -2);
+  if (kind.endsWith("[]")) {
+    return Array.isArray(value) && value.every((item) => fits(item, inner));
+  }
+  if (kind.endsWith("{}")) {
+    return isObject(value) && Object.values(value).every((item) => fits(item, inner));
+  }
+  return KINDS[kind]?.(value) ?? (isObject(value) && hasFields(value, OBJECTS[kind]));
+}
+
+function hasFields(value: Record<string, unknown>, fields: Record<string, string>): boolean {
+  return Object.entries(fields).every(([field, kind]) => {
+    const name = field.replace(/\?$/, "");
+    return Object.hasOwn(value, name) ? fits(value[name], kind) : name !== field;
+  });
+}
