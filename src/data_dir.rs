@@ -31,6 +31,9 @@ pub const DEFAULT_DATA: &str = "./conclave-data";
 /// The name of the database file in a data directory.
 pub const DATABASE_FILE: &str = "conclave.db";
 
+/// The name of the file with the API key of `conclave dev`.
+pub const DEV_KEY_FILE: &str = "dev.key";
+
 /// The name of the file with the id of the server.
 const NODE_FILE: &str = "node.id";
 

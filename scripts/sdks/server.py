@@ -34,15 +34,13 @@ OWN_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length"
 
 
 class Server:
-    """`conclave dev` on free ports, with an API key that survives a restart."""
+    """`conclave dev` on free ports, whose API key survives a restart."""
 
     def __init__(self, program: Path, work: Path):
         self.program, self.work = program, work
         self.process = self.api = self.admin = None
-        self.project = self.start()["project_id"]
-        command = [program, "key", "create", self.project, "--data", work / "data", "--json"]
-        created = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=work, env=environment({}))
-        self.key = json.loads(created.stdout)["key"]
+        ready = self.start()
+        self.project, self.key = ready["project_id"], ready["api_key"]
 
     def start(self):
         command = [

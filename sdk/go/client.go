@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"time"
 )
@@ -37,9 +38,11 @@ func WithRetry(policy RetryPolicy) Option {
 	return func(c *Client) { c.retry = policy }
 }
 
-// New returns the client of the API at url, such as https://meet.example.org, with an API key, vk_…. If they cannot be those, each call
-// returns an error that says so.
+// New returns the client of the API at url, such as https://meet.example.org, with an API key, vk_…. In the place of an empty url and an
+// empty key, it takes those of CONCLAVE_URL and CONCLAVE_KEY of the environment. If they cannot be those, each call returns an error that
+// says so.
 func New(url, apiKey string, options ...Option) *Client {
+	url, apiKey = cmp.Or(url, os.Getenv("CONCLAVE_URL")), cmp.Or(apiKey, os.Getenv("CONCLAVE_KEY"))
 	server, wrongURL := serverURL(url)
 	key, wrongKey := newCredential(apiKey)
 	client := &Client{

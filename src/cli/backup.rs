@@ -25,6 +25,9 @@ pub(super) fn run(file: PathBuf, config: &Config, data: &Path) -> Result<(), Cli
         return Err(CliError::failed(format!("no database at {}", database.display())));
     }
     let shown = file.display().to_string();
+    if file.symlink_metadata().is_ok() {
+        return Err(CliError::failed(format!("{shown} exists already: name a new file, since a backup replaces none")));
+    }
     let contents = with_store_as_it_is(config, data, async |store| store.backup(file).await)?;
     if let Some(key) = config.encryption.key_path(data) {
         log::info!(

@@ -3,6 +3,7 @@
 //! An invalid option or setting exits with 2, a failed operation with 1. Commands open the database file themselves, also
 //! while a server is using it; they take turns with it to write.
 
+mod addresses;
 mod admin_client;
 mod backup;
 mod check;
@@ -30,9 +31,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+pub use addresses::Addresses;
+use addresses::parse_address;
 pub use admin_client::ServerArgs;
 pub use keys::KeyCommand;
 pub use listen::{EventFormat, ListenArgs};
@@ -53,9 +56,9 @@ pub struct Cli {
     /// Settings file [default: config/conclave.toml if it exists].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Data directory: database, keys and recordings.
-    #[arg(long, global = true, value_name = "DIR", default_value = DEFAULT_DATA)]
-    pub data: PathBuf,
+    /// Data directory: database, keys and recordings [default: ./conclave-data].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -64,7 +67,7 @@ pub struct Cli {
 /// The subcommands of `conclave`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a development server: no configuration, sandbox on, a test project and a new API key.
+    /// Run a development server: no configuration, sandbox on, a test project with an API key.
     Dev(Addresses),
     /// Run the server with the configured settings.
     Serve(Addresses),
@@ -95,7 +98,7 @@ pub enum Command {
     /// Let the active server hand over to another one and come back as a standby.
     StepDown {
         /// Address and port of its admin listener [default: admin.listen of the settings].
-        #[arg(long, value_name = "ADDR")]
+        #[arg(long, value_name = "ADDR", value_parser = parse_address)]
         admin: Option<SocketAddr>,
         /// How the result is printed.
         #[command(flatten)]
@@ -134,17 +137,6 @@ pub enum Command {
     },
 }
 
-/// Addresses that override `http.listen` and `admin.listen`.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct Addresses {
-    /// Address and port of the API; port 0 takes any free port.
-    #[arg(long, value_name = "ADDR")]
-    pub listen: Option<SocketAddr>,
-    /// Address and port of the admin listener; port 0 takes any free port.
-    #[arg(long, value_name = "ADDR")]
-    pub admin: Option<SocketAddr>,
-}
-
 /// Parses the command line, starts logging and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -168,13 +160,15 @@ pub fn run(cli: Cli) -> ExitCode {
 fn dispatch(cli: Cli) -> Result<(), CliError> {
     let Cli { config: file, data, command } = cli;
     let file = file.as_deref();
+    let is_named = data.is_some();
+    let data = data.unwrap_or_else(|| DEFAULT_DATA.into());
     let sources = || Sources::from_process(Mode::Serve, file);
     let config = || sources().load();
     match command {
         Command::Dev(at) => server::run(Mode::Dev, load_for(Mode::Dev, file, at)?, data),
         Command::Serve(at) => server::run(Mode::Serve, load_for(Mode::Serve, file, at)?, data),
         Command::Openapi => output::print(&format!("{}\n", http::openapi::text(http::v1::operations()))),
-        Command::Project(command) => projects::run(command, &config()?, &data),
+        Command::Project(command) => projects::run(command, &config()?, &data, is_named),
         Command::Key(command) => keys::run(command, &config()?, &data),
         Command::Recording(command) => recordings::run(command, &config()?, &data),
         Command::Listen(args) => listen::run(&args, &config()?, &data),

@@ -9,7 +9,7 @@ use conclave_model::project::{Environment, Project, ProjectStatus};
 use serde::Serialize;
 
 use super::output::{OutputFormat, parse_text, print, print_json};
-use super::store::with_store;
+use super::store::{missing, with_created_store, with_store};
 use super::table;
 use crate::config::{Config, DEFAULT_PLAN, Plans};
 use crate::error::CliError;
@@ -143,15 +143,17 @@ struct ProjectList<'a> {
     projects: Vec<ProjectView<'a>>,
 }
 
-/// Runs one of the commands.
+/// Runs one of the commands. `is_named` is whether `--data` was given.
 ///
 /// # Errors
-/// The plan, the project or the template does not exist, or the store failed.
-pub(super) fn run(command: ProjectCommand, config: &Config, data: &Path) -> Result<(), CliError> {
+/// The plan, the project or the template does not exist, or the store does not exist or failed.
+pub(super) fn run(command: ProjectCommand, config: &Config, data: &Path, is_named: bool) -> Result<(), CliError> {
     match command {
         ProjectCommand::Create { name, env, plan, format } => {
             ensure_plan_exists(config, "--plan", &plan)?;
-            show_result(config, data, format, async |store| store.create_project(name, env.into(), plan).await)
+            require_intended(data, is_named)?;
+            let create = async |store: &Store| store.create_project(name, env.into(), plan).await;
+            show(&with_created_store(config, data, create)?, format)
         }
         ProjectCommand::List { format } => list(config, data, format),
         ProjectCommand::Show { project } => {
@@ -190,6 +192,16 @@ pub(super) async fn existing_project(store: &Store, id: &ProjectId) -> Result<Pr
     found.ok_or_else(|| CliError::failed(format!("no project {id}")))
 }
 
+/// Refuses to create the default data directory: in the wrong folder, the project would be in records that no server reads.
+fn require_intended(data: &Path, is_named: bool) -> Result<(), CliError> {
+    if is_named || data.exists() {
+        return Ok(());
+    }
+    let problem = "does not exist in this folder: run the command in the server's folder, or name a data directory with --data, \
+                   which is created";
+    Err(CliError::data_dir(data, problem))
+}
+
 fn ensure_plan_exists(config: &Config, argument: &'static str, plan: &str) -> Result<(), CliError> {
     let plans = Plans::load(config.plans.file.as_deref())?;
     if plans.get(plan).is_some() {
@@ -216,7 +228,14 @@ where
 }
 
 fn list(config: &Config, data: &Path, format: OutputFormat) -> Result<(), CliError> {
-    let projects = with_store(config, data, async |store| store.projects().await)?;
+    let projects = match missing(config, data) {
+        // With PostgreSQL there are records, which cannot be read here.
+        Some(problem) if !config.database.is_postgres() => {
+            log::warn!("--data {} {problem}, so there are no projects", data.display());
+            Vec::new()
+        }
+        _ => with_store(config, data, async |store| store.projects().await)?,
+    };
     if format.json {
         return print_json(&ProjectList { projects: projects.iter().map(ProjectView::from).collect() });
     }

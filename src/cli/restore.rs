@@ -10,11 +10,12 @@ use serde::Serialize;
 use super::output::{OutputFormat, print, print_json};
 use super::table;
 use crate::config::{Config, MediaCredentials};
-use crate::data_dir::{self, database_path};
+use crate::data_dir::{self, DEV_KEY_FILE, database_path};
 use crate::error::CliError;
 
 /// What a data directory may have before its database is restored: keys, certificates, recordings, and the files of locks.
-const KEPT: [&str; 6] = ["encryption.key", "media.key", "tls", "recordings", "server.lock", "key-rotate.lock"];
+const KEPT: [&str; 7] =
+    ["encryption.key", "media.key", DEV_KEY_FILE, "tls", "recordings", "server.lock", "key-rotate.lock"];
 
 /// The result with `--json`.
 #[derive(Serialize)]

@@ -7,15 +7,41 @@ use conclave_model::Clock;
 use prometheus::Registry;
 
 use crate::config::Config;
-use crate::data_dir::{self, StoreSetup};
+use crate::data_dir::{self, StoreSetup, database_path};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
-/// Opens the store of a data directory, runs one operation on it and closes it, also after a failure.
+/// Opens the store of a data directory, runs one operation on it and closes it, also after a failure. A mistyped directory is not created.
+///
+/// # Errors
+/// The operation's own error, or a store that does not exist or cannot be opened.
+pub(super) fn with_store<T, E, F>(config: &Config, data: &Path, operation: F) -> Result<T, CliError>
+where
+    F: AsyncFnOnce(&Store) -> Result<T, E>,
+    CliError: From<E>,
+{
+    match missing(config, data) {
+        Some(problem) => Err(CliError::data_dir(data, format!("{problem}; name the server's directory with --data"))),
+        None => with_created_store(config, data, operation),
+    }
+}
+
+/// Returns what is missing of a deployment that no command and no server has used: its database, or with PostgreSQL the directory with its
+/// keys.
+pub(super) fn missing(config: &Config, data: &Path) -> Option<&'static str> {
+    if config.database.is_postgres() {
+        return (!data.exists()).then_some("does not exist");
+    }
+    // Anything but a directory is an error of the first access.
+    let is_unused = !database_path(data).exists() && (data.is_dir() || !data.exists());
+    is_unused.then_some(if data.exists() { "has no database" } else { "does not exist" })
+}
+
+/// Like [`with_store`], but creates what is missing.
 ///
 /// # Errors
 /// The operation's own error, or a store that cannot be opened.
-pub(super) fn with_store<T, E, F>(config: &Config, data: &Path, operation: F) -> Result<T, CliError>
+pub(super) fn with_created_store<T, E, F>(config: &Config, data: &Path, operation: F) -> Result<T, CliError>
 where
     F: AsyncFnOnce(&Store) -> Result<T, E>,
     CliError: From<E>,

@@ -1,9 +1,13 @@
-//! The project of `conclave dev`: a test project with a default template, and a new API key at each start. The key of the
-//! previous start is revoked.
+//! The project of `conclave dev`: a test project with a default template, and an API key that survives restarts.
+//!
+//! The key is in `dev.key` of the data directory. The database has only its hash, so a key whose file is lost cannot be shown again:
+//! it is revoked, and another one takes its place.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
 
-use conclave_db::{NewTemplate, Store, StoreError};
+use conclave_db::{NewTemplate, Store, StoreError, private_file};
 use conclave_model::key::ApiKey;
 use conclave_model::project::{Environment, Project};
 use conclave_model::role::{Role, RoleInput, RolePermissions};
@@ -11,31 +15,73 @@ use conclave_model::template::Region;
 use conclave_model::{ProjectId, RoleName};
 
 use crate::config::{DEFAULT_PLAN, Mode};
+use crate::data_dir::DEV_KEY_FILE;
+use crate::error::CliError;
 
-/// Name of the project and label of its keys.
+/// Name of the project and label of its key.
 const DEV: &str = "dev";
 
 /// The credentials of a development server.
 pub struct DevAccess {
     /// The test project.
     pub project_id: ProjectId,
-    /// An API key that is valid until the next start.
+    /// The API key, which stays the same until it is revoked or its file is lost.
     pub api_key: ApiKey,
 }
 
-/// Finds or creates the project and its template, and creates the key, if the mode is that of `dev`.
-pub(super) async fn prepare(mode: Mode, store: &Store) -> Result<Option<DevAccess>, StoreError> {
+/// Finds or creates the project, its template and its key, if the mode is that of `dev`.
+///
+/// # Errors
+/// The database cannot be used, or the key cannot be written.
+pub(super) async fn prepare(mode: Mode, data: &Path, store: &Store) -> Result<Option<DevAccess>, CliError> {
     if mode == Mode::Serve {
         return Ok(None);
     }
     let project = find_or_create_project(store).await?;
-    for key in store.api_keys(project.id.clone()).await? {
+    let path = data.join(DEV_KEY_FILE);
+    let api_key = match valid_key(&path, &project.id, store).await? {
+        Some(key) => key,
+        None => replace_key(&path, &project.id, store).await?,
+    };
+    Ok(Some(DevAccess { project_id: project.id, api_key }))
+}
+
+/// Reads the key of an earlier start. `None` if there is none that this server accepts for the project: the file may have a key that was
+/// revoked, or come from another database.
+async fn valid_key(path: &Path, project: &ProjectId, store: &Store) -> Result<Option<ApiKey>, CliError> {
+    let Some(key) = read_key(path) else { return Ok(None) };
+    let credential = store.authenticate(key.clone()).await?;
+    let is_valid = credential.is_some_and(|found| found.project_id == *project && !found.revoked);
+    if !is_valid {
+        log::warn!("{} has a key that is revoked or of another database; it is replaced", path.display());
+    }
+    Ok(is_valid.then_some(key))
+}
+
+fn read_key(path: &Path) -> Option<ApiKey> {
+    let problem = match private_file::read(path) {
+        Ok(text) => match text.trim().parse() {
+            Ok(key) => return Some(key),
+            Err(error) => format!("{error}"),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => error.to_string(),
+    };
+    log::warn!("{} is replaced: {problem}", path.display());
+    None
+}
+
+/// Creates a key and writes its file. Revokes the keys of earlier starts first, since nothing has them any more.
+async fn replace_key(path: &Path, project: &ProjectId, store: &Store) -> Result<ApiKey, CliError> {
+    for key in store.api_keys(project.clone()).await? {
         if key.label == DEV && key.revoked_at.is_none() {
             store.revoke_api_key(key.prefix).await?;
         }
     }
-    let api_key = store.create_api_key(project.id.clone(), DEV.into()).await?.key;
-    Ok(Some(DevAccess { project_id: project.id, api_key }))
+    let key = store.create_api_key(project.clone(), DEV.into()).await?.key;
+    let written = private_file::write(path, &format!("{}\n", key.reveal()));
+    written.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
+    Ok(key)
 }
 
 async fn find_or_create_project(store: &Store) -> Result<Project, StoreError> {

@@ -17,7 +17,7 @@ use actix_web::web::ServiceConfig;
 use super::accepting::{Acceptor, Protocols};
 use super::descriptors::{self, ADMIN_MAX_CONNECTIONS};
 use crate::cluster::{ActiveListener, PassThrough};
-use crate::config::{Config, ConfigError, MediaKind, Mode};
+use crate::config::{Config, MediaKind, Mode};
 use crate::error::CliError;
 use crate::http::activity::ClientTimeouts;
 use crate::http::client_address::TrustedProxies;
@@ -140,8 +140,15 @@ pub struct StandbyRoutes {
 /// # Errors
 /// An address cannot be bound. The message names its setting.
 pub fn bind(config: &Config, mode: Mode) -> Result<BoundListeners, CliError> {
-    let (api_socket, api) = listen("http.listen", config.http.listen)?;
-    let (admin_socket, admin) = listen("admin.listen", config.admin.listen)?;
+    let (api, admin) = (config.http.listen, config.admin.listen);
+    let bound = (listen("http.listen", api), listen("admin.listen", admin));
+    let ((api_socket, api), (admin_socket, admin)) = match bound {
+        (Ok(api), Ok(admin)) => (api, admin),
+        (api_bound, admin_bound) => {
+            let options = [("--listen", api, api_bound.err()), ("--admin", admin, admin_bound.err())];
+            return Err(not_bound(options));
+        }
+    };
     let rtmp = bind_rtmp(config, mode)?;
     let redirect = config.tls.redirect_listen.map(|address| listen("tls.redirect_listen", address)).transpose()?;
     let (redirect_socket, redirect) = redirect.unzip();
@@ -159,16 +166,46 @@ fn bind_rtmp(config: &Config, mode: Mode) -> Result<Option<(TcpListener, SocketA
             log::warn!("RTMP encoders cannot connect: {error}");
             Ok(None)
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
-fn listen(setting: &str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {
+fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), BindError> {
     let bound = TcpListener::bind(address).and_then(|socket| socket.local_addr().map(|at| (socket, at)));
-    bound.map_err(|error| {
-        let problem = format!("{address} cannot be bound: {error}");
-        CliError::failed(ConfigError::new(setting, problem).to_string())
-    })
+    bound.map_err(|error| BindError { setting, address, error })
+}
+
+/// An address that cannot be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("{setting}: {address} cannot be bound: {error}")]
+struct BindError {
+    setting: &'static str,
+    address: SocketAddr,
+    error: io::Error,
+}
+
+impl From<BindError> for CliError {
+    fn from(error: BindError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
+/// Returns the first error of the addresses that options override. If ports are in use, the message has the options that take free ones:
+/// a second server finds both ports of the first one in use.
+fn not_bound(options: [(&str, SocketAddr, Option<BindError>); 2]) -> CliError {
+    let in_use = |error: &BindError| error.error.kind() == io::ErrorKind::AddrInUse;
+    let free: Vec<_> = options
+        .iter()
+        .filter(|(_, _, error)| error.as_ref().is_some_and(in_use))
+        .map(|(option, address, _)| format!("{option} {}", SocketAddr::new(address.ip(), 0)))
+        .collect();
+    let first = options.into_iter().find_map(|(_, _, error)| error);
+    let problem = first.map_or_else(String::new, |error| error.to_string());
+    if free.is_empty() {
+        return CliError::failed(problem);
+    }
+    let ports = if free.len() == 1 { "a free port" } else { "free ports" };
+    CliError::failed(format!("{problem}; {} takes {ports}", free.join(" ")))
 }
 
 /// Starts serving the sockets, that of the API with these protocols beside HTTP.

@@ -26,6 +26,7 @@ mod starting;
 mod successor;
 mod tls;
 mod turn;
+mod welcome;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

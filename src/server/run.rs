@@ -1,16 +1,14 @@
 //! Runs a server as the process: ready line, signals, exit.
 
-use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use conclave_model::Clock;
 
 use super::signals::StopSignal;
-use super::{Kept, Server, ServerOptions, StartingServer, descriptors};
+use super::{DevAccess, Kept, Server, ServerOptions, StartingServer, descriptors, welcome};
 use crate::config::{LoadedConfig, Mode};
-use crate::data_dir::DEFAULT_DATA;
+use crate::data_dir::DEV_KEY_FILE;
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 
@@ -72,16 +70,26 @@ async fn serve(options: ServerOptions, kept: Option<Kept>, mut stop: StopSignal)
     Ok(None)
 }
 
-/// Says that the server is ready, to programs and to a person at a terminal.
+/// Says that the server is ready, to programs on stdout and to a developer at a terminal. Without a terminal, stderr is a log, which must
+/// not have the key.
 fn announce(server: &Server, mode: Mode, data: &Path) {
     print_ready_line(server);
+    let call_page = server.call_page.as_deref();
     if std::io::stderr().is_terminal() {
-        eprint!("{}", pages(&server.admin, server.call_page.as_deref()));
-        if mode == Mode::Dev {
-            eprint!("{}", next_steps(&program(std::env::args_os().next()), data));
+        if let Some(DevAccess { api_key, .. }) = &server.dev {
+            eprint!("{}", welcome::requests(&server.api_url, api_key, &welcome::room_name()));
         }
-    } else if let Some(page) = &server.call_page {
+        eprint!("{}", welcome::pages(&server.admin, call_page));
+        if mode == Mode::Dev {
+            eprint!("{}", welcome::next_commands(&welcome::program(std::env::args_os().next()), data));
+        }
+        return;
+    }
+    if let Some(page) = call_page {
         log::info!("calls can be joined at {page}");
+    }
+    if mode == Mode::Dev {
+        log::info!("the API key is in {}", data.join(DEV_KEY_FILE).display());
     }
 }
 
@@ -90,55 +98,4 @@ fn announce(server: &Server, mode: Mode, data: &Path) {
 fn print_ready_line(server: &Server) {
     let mut stdout = std::io::stdout().lock();
     let _ = writeln!(stdout, "{}", server.ready_line()).and_then(|()| stdout.flush());
-}
-
-/// Returns what to open in a browser, for a person at a terminal.
-fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
-    let admin = [("console", format!("http://{admin}/")), ("API docs", format!("http://{admin}/docs"))];
-    let call_page = call_page.map(|page| ("call page", page.to_owned()));
-    let lines = admin.into_iter().chain(call_page).map(|(name, url)| format!("  {name:<10} {url}\n"));
-    format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
-}
-
-/// Returns how to call this program from the same folder: as it was called, which is by a path if it is not installed.
-fn program(called: Option<OsString>) -> String {
-    called.map_or_else(|| "conclave".to_owned(), |name| name.to_string_lossy().into_owned())
-}
-
-/// Returns what a developer may try next, at another terminal.
-fn next_steps(program: &str, data: &Path) -> String {
-    let data = if data == Path::new(DEFAULT_DATA) { String::new() } else { format!("--data {} ", data.display()) };
-    let listen = format!("{program} {data}listen --forward http://localhost:3000/hooks");
-    format!("Try next:\n  {listen}\n  {program} {data}trigger participant.joined\n\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_developer_learns_what_to_try_next() {
-        let steps = next_steps("conclave", Path::new(DEFAULT_DATA));
-        assert!(steps.contains("  conclave listen --forward http://localhost:3000/hooks\n"), "{steps}");
-        assert!(steps.contains("  conclave trigger participant.joined\n"), "{steps}");
-        assert!(next_steps("conclave", Path::new("/tmp/a")).contains("conclave --data /tmp/a trigger "));
-    }
-
-    #[test]
-    fn a_program_that_is_not_installed_is_called_by_its_path() {
-        assert_eq!(program(Some("conclave".into())), "conclave");
-        let built = program(Some("target/release/conclave".into()));
-        assert!(next_steps(&built, Path::new(DEFAULT_DATA)).contains("\n  target/release/conclave trigger "));
-    }
-
-    #[test]
-    fn a_person_at_a_terminal_learns_what_to_open() {
-        let admin = "127.0.0.1:8081".parse().unwrap();
-        let all = pages(&admin, Some("http://127.0.0.1:8080/call"));
-        for page in ["console    http://127.0.0.1:8081/\n", "API docs   http://127.0.0.1:8081/docs\n"] {
-            assert!(all.contains(page), "{all}");
-        }
-        assert!(all.contains("call page  http://127.0.0.1:8080/call\n"), "{all}");
-        assert!(!pages(&admin, None).contains("call page"));
-    }
 }

@@ -158,7 +158,7 @@ impl StartingServer {
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
         let store = data_dir::open_store(&config, &data, setup)?;
         key_files::remove().await;
-        let dev = dev::prepare(mode, &store).await?;
+        let dev = dev::prepare(mode, &data, &store).await?;
         let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = plane::client_url(&config, &urls);

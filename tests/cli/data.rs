@@ -35,7 +35,12 @@ fn a_backup_contains_the_records_and_overwrites_no_file() {
     assert!(deployment.run_failing(1, &["backup", "early.db"]).contains("no database"));
     let id = deployment.create_project();
     assert_eq!(deployment.run(&["backup", "copy.db"]).code, 0);
-    assert!(deployment.run_failing(1, &["backup", "copy.db"]).contains("copy.db"));
+    let copied = fs::read(deployment.dir.path().join("copy.db")).unwrap();
+    let refusal = deployment.run_failing(1, &["backup", "copy.db"]);
+    assert!(refusal.contains("copy.db exists already") && !refusal.contains("unavailable"), "{refusal}");
+    assert!(fs::read(deployment.dir.path().join("copy.db")).unwrap() == copied);
+    std::os::unix::fs::symlink("nowhere", deployment.dir.path().join("link.db")).unwrap();
+    assert!(deployment.run_failing(1, &["backup", "link.db"]).contains("link.db exists already"));
     assert!(deployment.run_failing(1, &["backup", "nowhere/copy.db"]).contains("nowhere/copy.db"));
 
     deployment.create_project();

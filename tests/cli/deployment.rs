@@ -32,8 +32,12 @@ impl Deployment {
     }
 
     pub fn run(&self, arguments: &[&str]) -> CommandResult {
+        self.run_in_folder(&[&["--data", self.data().to_str().unwrap()], arguments].concat())
+    }
+
+    /// Runs a command with the default data directory.
+    pub fn run_in_folder(&self, arguments: &[&str]) -> CommandResult {
         let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_conclave"))
-            .args(["--data", self.data().to_str().unwrap()])
             .args(arguments)
             .current_dir(self.dir.path())
             .env_clear()

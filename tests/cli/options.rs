@@ -17,7 +17,7 @@ fn an_invalid_option_or_value_exits_2_and_the_message_says_what_is_allowed() {
     assert!(deployment.run_failing(2, &["project", "create", "--name", "a\nb"]).contains("control character"));
     assert!(deployment.run_failing(2, &["project", "credit", UNKNOWN_PROJECT, "0"]).contains("UGX"));
     assert!(deployment.run_failing(2, &["project", "list", "--jsn"]).contains("--jsn"));
-    assert!(deployment.run_failing(2, &["serve", "--listen", "8080"]).contains("--listen"));
+    assert!(deployment.run_failing(2, &["serve", "--listen", "example"]).contains("--listen"));
     assert!(deployment.run_failing(2, &["fly"]).contains("fly"));
     assert!(!deployment.data().exists(), "an invalid command creates nothing");
 }

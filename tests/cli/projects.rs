@@ -110,3 +110,54 @@ fn an_unknown_id_exits_1_and_is_in_the_message() {
     );
     assert!(deployment.run_failing(1, &["project", "set-default-template", &id, "x"]).contains("no template"));
 }
+
+/// The names of the files and directories in the folder of a deployment.
+fn names(deployment: &Deployment) -> Vec<String> {
+    let entries = fs::read_dir(deployment.dir.path()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn no_command_creates_a_data_directory_by_accident() {
+    let deployment = Deployment::new();
+    for arguments in [
+        &["project", "show", UNKNOWN_PROJECT][..],
+        &["project", "suspend", UNKNOWN_PROJECT],
+        &["project", "credit", UNKNOWN_PROJECT, "1"],
+        &["key", "create", UNKNOWN_PROJECT],
+        &["key", "list", UNKNOWN_PROJECT],
+        &["key", "revoke", "vk_live_0000"],
+    ] {
+        for run in [Deployment::run, Deployment::run_in_folder] {
+            let refused = run(&deployment, arguments);
+            assert_eq!(refused.code, 1, "{arguments:?}: {}", refused.stderr);
+            assert!(refused.stderr.contains("does not exist"), "{arguments:?}: {}", refused.stderr);
+        }
+    }
+    let listed = deployment.run_in_folder(&["project", "list", "--json"]);
+    assert_eq!((listed.code, listed.stdout.as_str()), (0, "{\"projects\":[]}\n"));
+    assert!(listed.stderr.contains("./conclave-data does not exist"), "{}", listed.stderr);
+    // A name is missing here: a project in the wrong folder would be in records that no server reads.
+    let created = deployment.run_in_folder(&["project", "create", "--name", "Acme"]);
+    assert_eq!((created.code, created.stdout.as_str()), (1, ""));
+    assert!(created.stderr.contains("./conclave-data") && created.stderr.contains("--data"), "{}", created.stderr);
+    assert_eq!(names(&deployment), [""; 0]);
+
+    // Nor is a directory of something else used.
+    fs::create_dir(deployment.data()).unwrap();
+    assert!(deployment.run_failing(1, &["key", "list", UNKNOWN_PROJECT]).contains("has no database"));
+    assert_eq!(deployment.json(&["project", "list"]), serde_json::json!({"projects": []}));
+    assert_eq!(files(&deployment.data()), [""; 0].map(std::path::PathBuf::from));
+}
+
+#[test]
+fn a_project_is_created_in_a_directory_that_is_named_or_exists() {
+    let deployment = Deployment::new();
+    deployment.create_project();
+    assert_eq!(names(&deployment), ["data"]);
+    fs::create_dir(deployment.dir.path().join("conclave-data")).unwrap();
+    let created = deployment.run_in_folder(&["project", "create", "--name", "Acme"]);
+    assert_eq!(created.code, 0, "{}", created.stderr);
+    let listed = deployment.run_in_folder(&["project", "list"]);
+    assert_eq!(listed.stdout.lines().count(), 2, "{}", listed.stdout);
+}

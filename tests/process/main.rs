@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod crash;
 mod deployment;
+mod dev;
 mod edges;
 mod faults;
 mod handover;

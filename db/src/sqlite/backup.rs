@@ -23,9 +23,10 @@ pub(crate) fn copy_checked<T>(
     check: impl FnOnce(&Path) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let failed = |error: io::Error| StoreError::Unavailable(format!("{}: {error}", to.display()));
+    let exists = || StoreError::Unavailable(format!("{} exists already, and a copy replaces no file", to.display()));
     // Before the work. What creates the file meanwhile is noticed at the end.
     if to.symlink_metadata().is_ok() {
-        return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        return Err(exists());
     }
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     // Its mode is 0600, since it holds the secrets of the original, and it is deleted unless it is kept.
@@ -33,7 +34,10 @@ pub(crate) fn copy_checked<T>(
     let draft = draft.map_err(failed)?;
     health::copy(&open_to_read(from)?, draft.path(), goes_on)?;
     let checked = check(draft.path())?;
-    draft.persist_noclobber(to).map_err(|error| failed(error.error))?;
+    draft.persist_noclobber(to).map_err(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => exists(),
+        _ => failed(error.error),
+    })?;
     // Without this, a power failure could undo the renaming.
     sync_directory(to).map_err(failed)?;
     Ok(checked)

@@ -1,4 +1,5 @@
 import { baseUrlOf, Credential } from "./credential.js";
+import { fromEnvironment } from "./environment.js";
 import { ConclaveError } from "./errors.js";
 import { createClient } from "./generated/client/index.js";
 import { Operations, type Options } from "./generated/sdk.gen.js";
@@ -23,10 +24,10 @@ import type { RetryPolicy } from "./retry.js";
 import { transport } from "./transport.js";
 
 export interface ConclaveOptions {
-  /** Where the API is, such as `https://meet.example.org`. */
-  url: string;
-  /** A key of the project, `vk_…`. */
-  apiKey: string;
+  /** Where the API is, such as `https://meet.example.org`; by default `CONCLAVE_URL` of the environment. */
+  url?: string;
+  /** A key of the project, `vk_…`; by default `CONCLAVE_KEY` of the environment. */
+  apiKey?: string;
   retry?: RetryPolicy;
   /** Seconds that an attempt may take; 30 by default. */
   timeout?: number;
@@ -41,8 +42,9 @@ export interface ConclaveOptions {
 export class Conclave extends Operations {
   readonly #url: string;
 
-  /** @throws ConclaveError if the URL or the key cannot be one. */
-  constructor({ url, apiKey, retry = {}, timeout = 30, fetch = globalThis.fetch }: ConclaveOptions) {
+  /** @throws ConclaveError if the URL or the key is missing or cannot be one. */
+  constructor({ retry = {}, timeout = 30, fetch = globalThis.fetch, ...given }: ConclaveOptions = {}) {
+    const [url, apiKey] = fromEnvironment(given.url, given.apiKey);
     const send = transport({ credential: new Credential(apiKey), retry, timeout, fetch });
     const baseUrl = baseUrlOf(url);
     // The generated client calls `fetch` with requests only, which do not say of what operation they are.

@@ -95,7 +95,7 @@ fn a_copy_that_is_given_up_or_exists_already_leaves_what_was_there() {
     assert!(error.to_string().contains("given up"), "{error}");
     assert_eq!(beside(&path), ["conclave.db"]);
     fs::write(&to, "mine").unwrap();
-    assert!(copy(&path, &to).unwrap_err().to_string().contains("copy.db"));
+    assert!(copy(&path, &to).unwrap_err().to_string().contains("copy.db exists already"));
     assert_eq!(fs::read_to_string(&to).unwrap(), "mine");
 }
 

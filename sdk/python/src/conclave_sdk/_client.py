@@ -7,6 +7,7 @@ from typing import Any, Self
 import httpx
 
 from ._credential import Credential, base_url
+from ._environment import from_environment
 from ._files import link_of, link_request
 from ._generated.api.broadcasts import AsyncBroadcastsCalls, BroadcastsCalls
 from ._generated.api.codes import AsyncCodesCalls, CodesCalls
@@ -45,23 +46,26 @@ class Conclave(
 ):
     """A project, by the URL of its server and one of its API keys. Has a method for each operation of the API.
 
+    Without them, it reads `CONCLAVE_URL` and `CONCLAVE_KEY` of the environment.
+
     It keeps connections open until it is closed, and threads may share it. It uses the proxies of
     `HTTPS_PROXY` and `NO_PROXY`, and follows no redirects. `transport` is what sends the requests, if that is not
     httpx's own.
 
     Raises:
-        ConclaveError: if the URL or the key cannot be one.
+        ConclaveError: if the URL or the key is missing or cannot be one.
     """
 
     def __init__(
         self,
-        url: str,
-        api_key: str,
+        url: str | None = None,
+        api_key: str | None = None,
         *,
         retry: RetryPolicy | None = None,
         timeout: float = _TIMEOUT,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
+        url, api_key = from_environment(url, api_key)
         self._credential = Credential(api_key)
         headers = {"Authorization": self._credential.header}
         sender = Transport(transport, retry or RetryPolicy(), self._credential)
@@ -111,13 +115,14 @@ class AsyncConclave(
 
     def __init__(
         self,
-        url: str,
-        api_key: str,
+        url: str | None = None,
+        api_key: str | None = None,
         *,
         retry: RetryPolicy | None = None,
         timeout: float = _TIMEOUT,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        url, api_key = from_environment(url, api_key)
         self._credential = Credential(api_key)
         headers = {"Authorization": self._credential.header}
         sender = AsyncTransport(transport, retry or RetryPolicy(), self._credential)

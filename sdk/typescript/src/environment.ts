@@ -1,0 +1,22 @@
+// The variables that take the place of options which are not given.
+import { ConclaveError } from "./errors.js";
+
+type Environment = Record<string, string | undefined>;
+
+/** Returns the URL and the key that are given, or else those of `CONCLAVE_URL` and `CONCLAVE_KEY`. */
+export function fromEnvironment(url: string | undefined, apiKey: string | undefined): [url: string, apiKey: string] {
+  return [
+    url ?? variable("CONCLAVE_URL", "invalid_url", "URL"),
+    apiKey ?? variable("CONCLAVE_KEY", "invalid_api_key", "API key"),
+  ];
+}
+
+function variable(name: string, code: string, what: string): string {
+  // Not every runtime has `process`.
+  const { process } = globalThis as { process?: { env?: Environment } };
+  const value = process?.env?.[name];
+  if (!value) {
+    throw new ConclaveError(code, `no ${what} is given, and ${name} is not set`);
+  }
+  return value;
+}
