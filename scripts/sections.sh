@@ -1,9 +1,17 @@
 # Sections of a check, for .ci/run and scripts/nightly to source: each has a log, a duration and a result. A section is a command; it has
 # passed with the status 0, and is skipped with 77, having said what is missing. No section reads the standard input.
+#
+# A section that runs in real time may fail because of the machine that it runs on. `realtime` repeats such a failure once, alone. If the
+# second attempt passes, the section is flaky, and the outputs of both are kept in $FLAKY_LOGS. That fails a check only if STRICT is set.
 
 STARTED=$SECONDS
 LOGS=$(mktemp -d "${TMPDIR:-/tmp}/conclave-sections.XXXXXX")
-NAMES=() FAILED=()
+# Outputs of the real-time sections that have failed at first, of the last check.
+FLAKY_LOGS=${CARGO_TARGET_DIR:-$PWD/target}/flaky/$(basename "$0")
+rm -rf "$FLAKY_LOGS"
+# Whether a flaky section fails the check.
+STRICT=''
+NAMES=() FAILED=() FLAKY=()
 declare -A TOOK RESULT PID
 # Nothing that was started runs on when the check ends early.
 trap 'for pid in "${PID[@]}"; do kill -- "-$pid" 2>/dev/null || true; done; rm -rf "$LOGS"' EXIT
@@ -35,6 +43,27 @@ run() {
     "$@" </dev/null 2>&1 | tee "$(log_of "$name")" || status=${PIPESTATUS[0]}
     record "$name" "$status" $((SECONDS - begun))
 }
+
+# realtime NAME COMMAND...: runs a section with a result that depends on time, and if it fails once more. Nothing may run beside it.
+realtime() {
+    local name=$1 status=0 begun=$SECONDS file
+    run "$@"
+    [[ ${RESULT[$name]} == FAILED* ]] || return 0
+    file=$FLAKY_LOGS/$(basename "$(log_of "$name")")
+    mkdir -p "$FLAKY_LOGS"
+    mv "$(log_of "$name")" "$file.first.log"
+    header "$name has failed, and is run once more"
+    "${@:2}" </dev/null 2>&1 | tee "$(log_of "$name")" || status=${PIPESTATUS[0]}
+    cp "$(log_of "$name")" "$file.second.log"
+    TOOK[$name]=$((SECONDS - begun))
+    ((status == 0)) || return 0
+    unset 'FAILED[-1]'
+    RESULT[$name]=flaky
+    FLAKY+=("$name")
+}
+
+# timed COMMAND...: runs `cargo test`, and notes how long each test takes. `end` prints the slowest.
+timed() { "$@" 2>&1 | scripts/test-times "$LOGS/test-times"; }
 
 # skip NAME REASON: notes a section that cannot be run here.
 skip() {
@@ -77,17 +106,27 @@ finish() {
     done
 }
 
-# end: prints how the output of each failed section ended, then all sections, and ends the check. Who has only the end of a long output
-# sees what failed.
+# end: prints how the output of each failed section ended, the slowest tests, then all sections, and ends the check. Who has only the end
+# of a long output sees what failed.
 end() {
     local name
     for name in "${FAILED[@]}"; do
         header "$name has failed; its output ended with"
         tail -n 40 "$(log_of "$name")"
     done
-    header "${#NAMES[@]} sections, ${#FAILED[@]} failed"
+    for name in "${FLAKY[@]}"; do
+        header "$name has failed at first; its output ended with"
+        tail -n 40 "$FLAKY_LOGS/$(basename "$(log_of "$name")").first.log"
+    done
+    if [[ -s $LOGS/test-times ]]; then
+        header 'the slowest tests'
+        scripts/test-times --slowest 10 "$LOGS/test-times"
+    fi
+    header "${#NAMES[@]} sections, ${#FAILED[@]} failed, ${#FLAKY[@]} flaky"
     for name in "${NAMES[@]}"; do printf '%6s s  %-12s  %s\n' "${TOOK[$name]:-0}" "${RESULT[$name]:-not ended}" "$name"; done
+    [[ ! -d $FLAKY_LOGS ]] || printf 'both outputs of what was run twice: %s\n' "$FLAKY_LOGS"
     ((${#FAILED[@]} == 0)) || exit 1
+    [[ ! $STRICT ]] || ((${#FLAKY[@]} == 0)) || exit 1
     exit 0
 }
 
