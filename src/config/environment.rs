@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use figment::value::{Dict, Tag, Value};
 
 use super::ConfigError;
+use super::kubernetes::is_service_variable;
 
 /// Prefix of the variables that are settings.
 const PREFIX: &str = "CONCLAVE_";
@@ -25,7 +26,8 @@ pub(super) struct EnvironmentLayer {
 }
 
 impl EnvironmentLayer {
-    /// Parses variables according to `schema`, the defaults. Variables without the prefix are ignored, as are those of clients.
+    /// Parses variables according to `schema`, the defaults. Variables without the prefix are ignored, as are those of clients, and those
+    /// that Kubernetes makes of services.
     ///
     /// # Errors
     /// A variable with the prefix names no setting.
@@ -35,8 +37,10 @@ impl EnvironmentLayer {
     ) -> Result<Self, ConfigError> {
         let mut layer = Self::default();
         for (name, text) in variables.into_iter().filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str())) {
-            if let Some(rest) = name.strip_prefix(PREFIX) {
-                layer.set(name, &rest.to_ascii_lowercase(), text, schema)?;
+            let Some(rest) = name.strip_prefix(PREFIX) else { continue };
+            match layer.set(name, &rest.to_ascii_lowercase(), text, schema) {
+                Err(_) if is_service_variable(name, text) => {}
+                set => set?,
             }
         }
         Ok(layer)

@@ -12,6 +12,7 @@ mod environment;
 mod error;
 mod host;
 mod http;
+mod kubernetes;
 mod load;
 mod media;
 mod media_credentials;

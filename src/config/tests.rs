@@ -156,6 +156,26 @@ fn an_unknown_conclave_variable_is_an_error_and_other_variables_are_ignored() {
 }
 
 #[test]
+fn the_variables_that_kubernetes_makes_of_services_are_ignored() {
+    let config = from_environment(&[
+        ("CONCLAVE_SERVICE_HOST", "10.96.0.7"),
+        ("CONCLAVE_SERVICE_PORT", "80"),
+        ("CONCLAVE_SERVICE_PORT_HTTP", "80"),
+        ("CONCLAVE_PORT", "tcp://10.96.0.7:80"),
+        ("CONCLAVE_PORT_80_TCP", "tcp://10.96.0.7:80"),
+        ("CONCLAVE_PORT_80_TCP_PROTO", "tcp"),
+        ("CONCLAVE_PORT_80_TCP_PORT", "80"),
+        ("CONCLAVE_PORT_80_TCP_ADDR", "10.96.0.7"),
+        ("CONCLAVE_HTTP_SERVICE_HOST", "fd00::7"),
+        ("CONCLAVE_HTTP_PORT", "udp://[fd00::7]:3478"),
+        ("CONCLAVE_HTTP__WORKERS", "3"),
+    ]);
+    assert_eq!(config.unwrap().http.workers, 3);
+    let text = message(from_environment(&[("CONCLAVE_HTTP_PORT", "8080")]));
+    assert!(text.starts_with("CONCLAVE_HTTP_PORT: no such setting"), "{text}");
+}
+
+#[test]
 fn the_error_of_an_invalid_variable_names_path_variable_and_allowed_values() {
     for (variable, value, named) in [
         ("CONCLAVE_HTTP__LISTEN", "8080", "http.listen (CONCLAVE_HTTP__LISTEN): must be an address and a port"),
