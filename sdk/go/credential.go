@@ -19,7 +19,7 @@ type credential struct {
 func newCredential(apiKey string) (credential, error) {
 	key := strings.TrimSpace(apiKey)
 	if !visibleASCII.MatchString(key) {
-		return credential{}, &Error{Code: "invalid_api_key", Message: "the API key must be visible ASCII characters without spaces"}
+		return credential{}, &Error{Code: "invalid_key", Message: "the API key must be visible ASCII characters without spaces"}
 	}
 	return credential{reveal: func() string { return key }}, nil
 }

@@ -155,7 +155,7 @@ func TestWhatIsNoNameInAURLIsNotSent(t *testing.T) {
 					server := &transport{}
 					_, err := call(t, server.client(), name, values)
 					got := failure(t, err)
-					if got.Code != "invalid_path_parameter" || got.Field != parameter || got.Status != 0 || len(server.requests) > 0 {
+					if got.Code != "invalid_parameter" || got.Field != parameter || got.Status != 0 || len(server.requests) > 0 {
 						t.Errorf("%s, %s %q: %+v", name, parameter, value, got)
 					}
 					refused++
@@ -322,7 +322,7 @@ func TestAKeyThatNoHeaderCanCarryIsRefusedAndNotPrinted(t *testing.T) {
 	for _, key := range keys {
 		client := New("http://conclave.test", key)
 		_, err := client.GetPlan(t.Context())
-		if got := failure(t, err); got.Code != "invalid_api_key" {
+		if got := failure(t, err); got.Code != "invalid_key" {
 			t.Errorf("%+v", got)
 		}
 		printed := fmt.Sprintf("%v %+v %#v", err, *failure(t, err), *client)

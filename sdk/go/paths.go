@@ -12,7 +12,7 @@ func checkSegment(name, value string) error {
 	switch strings.ReplaceAll(strings.ToLower(url.PathEscape(value)), "%2e", ".") {
 	case "", ".", "..":
 		message := name + " must not be empty, . or .., which are not names in a URL"
-		return &Error{Code: "invalid_path_parameter", Message: message, Field: name}
+		return &Error{Code: "invalid_parameter", Message: message, Field: name}
 	}
 	return nil
 }

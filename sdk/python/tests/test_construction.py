@@ -37,7 +37,7 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_printed(
 ) -> None:
     with pytest.raises(ConclaveError) as caught:
         client("http://conclave.test", key)
-    assert caught.value.code == "invalid_api_key"
+    assert caught.value.code == "invalid_key"
     printed = f"{caught.value} {caught.value!r} {vars(caught.value)}"
     assert "vk_test" not in printed
     assert "cret" not in printed

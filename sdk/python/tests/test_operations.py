@@ -102,7 +102,7 @@ def test_what_is_no_name_in_a_url_is_not_sent(kind: Kind, name: str, number: int
             values[number] = value
             server = Server()
             error = failure(kind, server, method, values)
-            assert (error.code, error.field) == ("invalid_path_parameter", ALL[name]["path_parameters"][number])
+            assert (error.code, error.field) == ("invalid_parameter", ALL[name]["path_parameters"][number])
             assert (error.status, server.requests) == (None, [])
 
 
@@ -123,7 +123,7 @@ def test_other_dots_arrive_as_they_are(name: str, number: int) -> None:
 
 def test_a_path_parameter_that_is_no_unicode_is_refused() -> None:
     error = failure("sync", Server(), "get_room", ["\ud800"])
-    assert (error.code, error.field) == ("invalid_path_parameter", "name")
+    assert (error.code, error.field) == ("invalid_parameter", "name")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,7 +13,7 @@ export class Credential {
     const key = String(apiKey ?? "").trim();
     // Whatever else a header cannot carry, the runtime would print.
     if (!VISIBLE_ASCII.test(key)) {
-      throw new ConclaveError("invalid_api_key", "the API key must be visible ASCII characters without spaces");
+      throw new ConclaveError("invalid_key", "the API key must be visible ASCII characters without spaces");
     }
     this.#key = key;
   }

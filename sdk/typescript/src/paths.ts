@@ -37,5 +37,5 @@ function encoded(name: string, value: string): string {
 }
 
 function refused(name: string, message: string): ConclaveError {
-  return new ConclaveError("invalid_path_parameter", `${name} ${message}`, { field: name });
+  return new ConclaveError("invalid_parameter", `${name} ${message}`, { field: name });
 }

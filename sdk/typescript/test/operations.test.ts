@@ -98,7 +98,7 @@ describe("a path parameter", () => {
           for (const value of [".", "..", "", undefined, null, ["."], "\ud800"]) {
             const { conclave, requests } = client(nothing);
             const error = await failure(call(conclave, replaced(plain(name), number, value)));
-            assert.deepEqual([error.code, error.field], ["invalid_path_parameter", parameter]);
+            assert.deepEqual([error.code, error.field], ["invalid_parameter", parameter]);
             assert.deepEqual([error.status, requests], [undefined, []]);
           }
         }
@@ -223,7 +223,7 @@ describe("a key", () => {
         () => new Conclave({ url: "http://conclave.test", apiKey }),
         (error) => {
           assert.ok(error instanceof ConclaveError);
-          assert.equal(error.code, "invalid_api_key");
+          assert.equal(error.code, "invalid_key");
           return !/vk_test|cret/.test(printed(error));
         },
       );

@@ -13,7 +13,7 @@ class Credential:
         key = api_key.strip()
         # Whatever else a header cannot carry, its library would print.
         if not key or not all("!" <= character <= "~" for character in key):
-            raise ConclaveError("invalid_api_key", "the API key must be visible ASCII characters without spaces")
+            raise ConclaveError("invalid_key", "the API key must be visible ASCII characters without spaces")
         self._key = key
 
     @property

@@ -27,4 +27,4 @@ def segment(name: str, value: object) -> str:
 
 
 def _refused(name: str, message: str) -> ConclaveError:
-    return ConclaveError("invalid_path_parameter", f"{name} {message}", field=name)
+    return ConclaveError("invalid_parameter", f"{name} {message}", field=name)
