@@ -166,6 +166,9 @@ impl From<Error> for BillingError {
             Failure::Refused | Failure::Unreachable | Failure::Closed | Failure::ConnectionFailed => {
                 Self::Unreachable("the connection failed")
             }
+            Failure::UnknownIssuer => {
+                Self::Unreachable("its certificate is of an issuer that is not trusted (SSL_CERT_FILE)")
+            }
             Failure::Tls(_) => Self::Unreachable("the TLS handshake failed"),
             Failure::LargeBody => Self::UnknownStanding,
             _ => Self::Unreachable("the response is not valid HTTP"),

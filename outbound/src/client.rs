@@ -13,19 +13,20 @@ use ureq::typestate::AgentScope;
 use ureq::unversioned::transport::DefaultConnector;
 
 use crate::resolver::FilteredResolver;
+use crate::roots::TrustedRoots;
 
 /// Returns how servers are called: by HTTP or HTTPS, without redirects and without a proxy. A response is a success whatever its
-/// status. TLS trusts the root certificates built into the binary, so that an image without any can call. The caller adds its
-/// deadlines and limits.
+/// status. TLS trusts the root certificates built into the binary, so that an image without any can call, and those of
+/// `SSL_CERT_FILE`. The caller adds its deadlines and limits.
 pub fn config() -> ConfigBuilder<AgentScope> {
-    config_trusting(RootCerts::WebPki)
+    config_trusting(TrustedRoots::default())
 }
 
 /// Returns how servers are called, as [`config`] does, with other root certificates.
-pub fn config_trusting(roots: RootCerts) -> ConfigBuilder<AgentScope> {
+pub fn config_trusting(roots: impl Into<RootCerts>) -> ConfigBuilder<AgentScope> {
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     Agent::config_builder()
-        .tls_config(tls.root_certs(roots).build())
+        .tls_config(tls.root_certs(roots.into()).build())
         .max_redirects(0)
         .http_status_as_error(false)
         // A proxy would resolve names itself, past the check of their addresses.

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustls::CertificateError;
 use ureq::Error;
 
 use crate::resolver::AddressBlocked;
@@ -30,7 +31,10 @@ pub enum Failure {
     /// The connection failed for another reason.
     #[error("connection failed")]
     ConnectionFailed,
-    /// What is wrong with the certificate or the encryption.
+    /// The certificate is of an issuer that is not trusted.
+    #[error("TLS failed: the certificate is of an issuer that is not trusted")]
+    UnknownIssuer,
+    /// What else is wrong with the certificate or the encryption.
     #[error("TLS failed: {0}")]
     Tls(String),
     /// The response does not follow HTTP.
@@ -55,7 +59,7 @@ impl From<&Error> for Failure {
             Error::Other(error) if error.is::<AddressBlocked>() => Self::AddressBlocked,
             Error::Io(error) => Self::from(error),
             Error::ConnectionFailed => Self::ConnectionFailed,
-            Error::Rustls(error) => Self::Tls(error.to_string()),
+            Error::Rustls(error) => Self::from(error),
             Error::Tls(reason) => Self::Tls((*reason).to_owned()),
             Error::Protocol(_) => Self::NotHttp,
             Error::LargeResponseHeader(..) => Self::LargeHead,
@@ -71,11 +75,23 @@ impl From<&io::Error> for Failure {
         match error.kind() {
             Kind::TimedOut | Kind::WouldBlock => Self::TimedOut,
             // What rustls finds wrong with a certificate or a record comes wrapped this way.
-            Kind::InvalidData => Self::Tls(error.to_string()),
+            Kind::InvalidData => match error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) {
+                Some(error) => Self::from(error),
+                None => Self::Tls(error.to_string()),
+            },
             Kind::ConnectionRefused => Self::Refused,
             Kind::HostUnreachable | Kind::NetworkUnreachable | Kind::AddrNotAvailable => Self::Unreachable,
             Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe | Kind::UnexpectedEof => Self::Closed,
             _ => Self::ConnectionFailed,
+        }
+    }
+}
+
+impl From<&rustls::Error> for Failure {
+    fn from(error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => Self::UnknownIssuer,
+            _ => Self::Tls(error.to_string()),
         }
     }
 }
@@ -94,6 +110,14 @@ mod tests {
             (Error::Io(refused), Failure::Refused),
             (Error::ConnectionFailed, Failure::ConnectionFailed),
             (Error::Rustls(rustls::Error::DecryptError), Failure::Tls(rustls::Error::DecryptError.to_string())),
+            (Error::Rustls(CertificateError::UnknownIssuer.into()), Failure::UnknownIssuer),
+            (
+                Error::Io(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    rustls::Error::from(CertificateError::UnknownIssuer),
+                )),
+                Failure::UnknownIssuer,
+            ),
             (Error::Tls("no certificate"), Failure::Tls("no certificate".to_owned())),
             (Error::LargeResponseHeader(2, 1), Failure::LargeHead),
             (Error::BodyExceedsLimit(1), Failure::LargeBody),

@@ -10,17 +10,20 @@
 //!
 //! - [`webhook`]: signed posts of events to the receivers of projects.
 //! - [`upload`]: uploads of recordings to object storage.
+//! - [`roots`]: the root certificates that are trusted.
 //! - `pool`: the threads of both, with lanes.
 
 mod client;
 mod failure;
 mod pool;
 pub mod resolver;
+pub mod roots;
 pub mod upload;
 pub mod webhook;
 
 pub use client::{Client, config, config_trusting};
 pub use failure::Failure;
+pub use roots::TrustedRoots;
 pub use ureq::unversioned::resolver::DefaultResolver;
 pub use ureq::unversioned::transport;
 pub use ureq::{Agent, Error, http, tls};

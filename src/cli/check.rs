@@ -13,6 +13,7 @@ use conclave_media::embedded::egress_engine::Ffmpeg;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::{Clock, LeaseCheck, Secret};
+use conclave_outbound::roots::{VARIABLE, environment};
 use serde::Serialize;
 
 use super::output::{OutputFormat, print, print_json};
@@ -26,7 +27,7 @@ use crate::data_dir::{database_path, location};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 use crate::server::{
-    buffer_problem, client_addresses, connections_problem, dialler, livekit_settings, workers_problem,
+    buffer_problem, client_addresses, connections_problem, dialler, livekit_settings, roots, workers_problem,
 };
 use crate::tls::acme::schedule::Validity;
 use crate::tls::acme::{AcmeHttp, Storage};
@@ -118,12 +119,13 @@ pub(super) fn run(
     let acme = config.tls.acme().map(|acme| PartResult::new("tls", check_acme(&acme, data)));
     let egress = (config.media.kind == MediaKind::Embedded && config.media.rtc.enabled)
         .then(|| PartResult { part: "egress", verdict: check_egress(&config.egress) });
+    let roots = check_roots(&config).map(|verdict| PartResult { part: "certificates", verdict });
     let backup = config.backup.directory.as_ref().map(|directory| PartResult {
         part: "backup",
         verdict: check_backup(BackupDirectory::new(directory.clone()), config.backup.every),
     });
     let results: Vec<_> =
-        results.into_iter().chain(cluster).chain(backup).chain(files).chain(acme).chain(egress).collect();
+        results.into_iter().chain(cluster).chain(backup).chain(files).chain(acme).chain(roots).chain(egress).collect();
     show(&results, format)?;
     let has_failed = |result: &&PartResult| matches!(result.verdict, Verdict::Failure(_));
     let failed: Vec<_> = results.iter().filter(has_failed).map(|result| result.part).collect();
@@ -328,6 +330,19 @@ fn check_acme(config: &AcmeConfig, data: &Path) -> Result<Verdict, CliError> {
             Verdict::Warning(format!("the certificate cannot be used, a server obtains another one: {error}"))
         }
     })
+}
+
+/// Checks the files of `webhooks.root_certs`, `egress.root_certs` and `SSL_CERT_FILE`, if there are any.
+fn check_roots(config: &Config) -> Option<Verdict> {
+    let settings = [&config.webhooks.root_certs, &config.egress.root_certs];
+    if let Err(error) = roots::of_webhooks(config).and(roots::of_storage(config)) {
+        return Some(Verdict::Failure(error.to_string()));
+    }
+    match environment() {
+        Err(problem) => Some(Verdict::Warning(format!("{VARIABLE} is ignored: {problem}"))),
+        Ok(found) if found.is_empty() && settings.iter().all(|file| file.is_none()) => None,
+        Ok(_) => Some(Verdict::Ok("private authorities are trusted beside the public ones".into())),
+    }
 }
 
 /// Says with which ffmpeg recordings are made, and checks the file of `egress.rtmps_root`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use conclave_model::address::AddressFilter;
 use conclave_model::webhook::{AttemptOutcome, WebhookEndpoint};
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
+use conclave_outbound::TrustedRoots;
 use conclave_outbound::webhook::{Delivery, Sender};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -38,7 +39,10 @@ impl Forwarder {
         };
         // Whoever runs the command chooses the url, so no address is refused.
         let any = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
-        Ok(Self { sender: Sender::new(AddressFilter::new(any), timeout), endpoint: Arc::new(endpoint) })
+        Ok(Self {
+            sender: Sender::new(AddressFilter::new(any), timeout, &TrustedRoots::default()),
+            endpoint: Arc::new(endpoint),
+        })
     }
 
     /// Posts an event once. Blocks for the timeout at most.

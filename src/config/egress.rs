@@ -15,8 +15,10 @@ pub struct EgressConfig {
     /// Networks that destinations may be in although they are not public.
     #[serde(with = "text::list")]
     pub allow_networks: Vec<IpNet>,
-    /// File of root certificates, in PEM, that `rtmps` receivers are trusted by beside the built-in ones. Embedded media plane only,
-    /// as all that follows.
+    /// File of root certificates, in PEM, that object storage and `rtmps` receivers are trusted by beside the built-in ones.
+    #[serde(with = "text::optional")]
+    pub root_certs: Option<PathBuf>,
+    /// File of further root certificates, in PEM, that `rtmps` receivers are trusted by. Embedded media plane only, as all that follows.
     #[serde(with = "text::optional")]
     pub rtmps_root: Option<PathBuf>,
     /// The ffmpeg program: a path, or a name that is looked up in `PATH`.
@@ -50,6 +52,7 @@ impl Default for EgressConfig {
     fn default() -> Self {
         Self {
             allow_networks: Vec::new(),
+            root_certs: None,
             rtmps_root: None,
             ffmpeg: "ffmpeg".into(),
             max_duration: Duration::from_secs(6 * 60 * 60),

@@ -1,5 +1,6 @@
 //! Settings of webhook deliveries.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use conclave_model::webhook::RetrySchedule;
@@ -26,6 +27,9 @@ pub struct WebhooksConfig {
     /// Networks that receivers may be in although they are not public.
     #[serde(with = "text::list")]
     pub allow_networks: Vec<IpNet>,
+    /// File of root certificates, in PEM, that receivers are trusted by beside the built-in ones.
+    #[serde(with = "text::optional")]
+    pub root_certs: Option<PathBuf>,
     /// How long final deliveries are kept.
     #[serde(with = "text::required")]
     pub retention: Duration,
@@ -45,6 +49,7 @@ impl Default for WebhooksConfig {
             timeout: Duration::from_secs(10),
             retry_delays: RetrySchedule::default().delays,
             allow_networks: Vec::new(),
+            root_certs: None,
             retention: Duration::from_secs(30 * DAY),
         }
     }

@@ -10,10 +10,12 @@ use crate::config::{Config, EgressConfig};
 use crate::error::CliError;
 use crate::http::metrics::Metrics;
 
+use super::roots;
+
 /// Returns what records and broadcasts.
 ///
 /// # Errors
-/// The file of `egress.rtmps_root` cannot be used.
+/// A file of root certificates cannot be used.
 pub(super) fn engine(config: &Config, data: &Path) -> Result<Engine, CliError> {
     Ok(Engine::new(settings(config, data), dialler(&config.egress)?))
 }
@@ -55,10 +57,11 @@ fn settings(config: &Config, data: &Path) -> Settings {
 /// Returns what connects to the receivers of broadcasts.
 ///
 /// # Errors
-/// The file of `egress.rtmps_root` cannot be used.
+/// A file of root certificates cannot be used.
 pub(crate) fn dialler(config: &EgressConfig) -> Result<Dialler, CliError> {
-    let invalid = |problem: String| CliError::failed(format!("egress.rtmps_root: {problem}"));
-    let roots = config.rtmps_root.as_ref().map(std::fs::read).transpose();
-    let roots = roots.map_err(|error| invalid(format!("the file cannot be read: {error}")))?;
-    Dialler::new(AddressFilter::new(config.allow_networks.clone()), roots.as_deref()).map_err(invalid)
+    let mut found = roots::read("egress.root_certs", config.root_certs.as_deref())?;
+    found.extend(roots::read("egress.rtmps_root", config.rtmps_root.as_deref())?);
+    found.extend_from_slice(conclave_outbound::roots::environment().unwrap_or_default());
+    let filter = AddressFilter::new(config.allow_networks.clone());
+    Dialler::new(filter, (!found.is_empty()).then(|| roots::pem(&found)).as_deref()).map_err(CliError::failed)
 }

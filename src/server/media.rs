@@ -53,7 +53,7 @@ pub(super) struct PlaneSetup<'a> {
 /// Builds the embedded media plane. Clients can connect if `media.rtc.enabled`.
 ///
 /// # Errors
-/// A configured port or address cannot be bound, or the file of `egress.rtmps_root` cannot be used.
+/// A configured port or address cannot be bound, or a file of root certificates cannot be used.
 pub(super) fn build_plane(setup: &PlaneSetup<'_>) -> Result<EmbeddedPlane, CliError> {
     let PlaneSetup { config, data, clock, signer, media_url, rtmp, reports, metrics, has_tls, turn_secret, .. } =
         *setup;

@@ -19,6 +19,7 @@ mod passing;
 mod plane;
 mod predecessor;
 mod recording_retention;
+pub(crate) mod roots;
 mod run;
 mod signals;
 mod standby;

@@ -17,6 +17,7 @@ use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 
 use super::dev::DevAccess;
+use super::roots;
 use crate::backups::{BackupDirectory, Backups};
 use crate::billing::BillingClient;
 use crate::config::{Config, Mode, Origin};
@@ -47,7 +48,7 @@ const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 /// Returns what all actors share.
 ///
 /// # Errors
-/// The operating system refuses resources.
+/// The operating system refuses resources, or a file of root certificates cannot be used.
 pub(super) fn actor_context(
     config: &Config,
     store: &Store,
@@ -58,8 +59,12 @@ pub(super) fn actor_context(
     lease: &LeaseCheck,
 ) -> Result<ActorContext, CliError> {
     let (receivers, storages) = (&config.webhooks.allow_networks, &config.egress.allow_networks);
-    let deliveries = DeliveryPool::new(AddressFilter::new(receivers.clone()), config.webhooks.timeout, lease.clone());
-    let uploads = Uploader::new(config.recordings.path(data), AddressFilter::new(storages.clone()));
+    roots::warn_of_environment();
+    let (receiver_roots, storage_roots) = (roots::of_webhooks(config)?, roots::of_storage(config)?);
+    let receivers = AddressFilter::new(receivers.clone());
+    let deliveries = DeliveryPool::new(receivers, config.webhooks.timeout, &receiver_roots, lease.clone());
+    let storages = AddressFilter::new(storages.clone());
+    let uploads = Uploader::new(config.recordings.path(data), storages, storage_roots);
     let refused = |error| CliError::failed(format!("the threads of webhooks and uploads cannot be started: {error}"));
     Ok(ActorContext {
         store: store.clone(),

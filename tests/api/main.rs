@@ -29,6 +29,7 @@ mod livekit;
 mod metrics;
 mod model;
 mod operations;
+mod private_authorities;
 mod project_events;
 mod reference;
 mod scenarios;

@@ -26,6 +26,7 @@ use conclave_model::template::Region;
 use conclave_model::{
     Clock, LeaseCheck, NamespacedRoom, NodeId, ParticipantSid, ProjectId, RoleName, Secret, Timestamp,
 };
+use conclave_outbound::TrustedRoots;
 use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 use test_postgres::Records;
@@ -90,8 +91,9 @@ impl Fixture {
             store: store.clone(),
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
-            deliveries: DeliveryPool::new(receivers, Duration::from_secs(1), lease).unwrap(),
-            uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default()).unwrap(),
+            deliveries: DeliveryPool::new(receivers, Duration::from_secs(1), &TrustedRoots::default(), lease).unwrap(),
+            uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default(), TrustedRoots::default())
+                .unwrap(),
             node: NodeId::new(),
             settings: Settings::default(),
             room_ends: room_ends.clone(),

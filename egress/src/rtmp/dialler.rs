@@ -186,7 +186,7 @@ pub fn describe(error: &io::Error) -> String {
 const fn certificate(cause: &CertificateError) -> &'static str {
     match cause {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "is for another name",
-        CertificateError::UnknownIssuer => "is of an issuer that is not trusted (egress.rtmps_root)",
+        CertificateError::UnknownIssuer => "is of an issuer that is not trusted (egress.root_certs)",
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
         _ => "is not valid",
     }

@@ -21,6 +21,9 @@ pub(super) fn describe_http(error: &Error, timeout: Duration) -> String {
     let words = match Failure::from(error) {
         Failure::TimedOut => return format!("LiveKit did not answer within {timeout:?}"),
         Failure::Tls(reason) => return format!("TLS with LiveKit failed: {reason}"),
+        Failure::UnknownIssuer => {
+            "LiveKit's certificate is of an issuer that is not trusted: name its authority in SSL_CERT_FILE"
+        }
         Failure::NameNotResolved => "LiveKit's name is not resolved: check media.url",
         Failure::Refused => "LiveKit refuses connections: is it running, and is media.url right?",
         Failure::Unreachable => "LiveKit's address is not reachable: check media.url",

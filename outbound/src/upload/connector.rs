@@ -17,8 +17,9 @@ use ureq::http::uri::Scheme;
 use ureq::http::{Request, Response};
 
 use super::UploadFailure;
-use crate::client::{Client, config};
+use crate::client::{Client, config_trusting};
 use crate::failure::Failure;
+use crate::roots::TrustedRoots;
 
 /// How long a connection may take, and how long a response.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,9 +41,9 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// Returns a client that dials only addresses that `filter` permits.
-    pub fn new(filter: AddressFilter) -> Self {
-        let config = config()
+    /// Returns a client that dials only addresses that `filter` permits, and trusts the certificates of `roots`.
+    pub fn new(filter: AddressFilter, roots: TrustedRoots) -> Self {
+        let config = config_trusting(roots)
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .timeout_send_body(Some(PART_TIMEOUT))
             .timeout_recv_response(Some(RESPONSE_TIMEOUT))
@@ -104,6 +105,9 @@ fn failure(error: &Error) -> UploadFailure {
     }
     match Failure::from(error) {
         Failure::AddressBlocked => UploadFailure::Refused("the storage has an address that is not public".into()),
+        Failure::UnknownIssuer => {
+            UploadFailure::Interrupted(format!("{} (egress.root_certs, SSL_CERT_FILE)", Failure::UnknownIssuer))
+        }
         Failure::TimedOut => UploadFailure::Interrupted("the storage did not answer in time".into()),
         failure => UploadFailure::Interrupted(failure.to_string()),
     }
@@ -148,7 +152,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}/", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || drop(listener.accept()));
-        let connector = Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]));
+        let connector =
+            Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), TrustedRoots::default());
         let error = connector.send(Request::get(url).body(Bytes::new()).unwrap()).unwrap_err();
         assert!(matches!(failure(&error), UploadFailure::Interrupted(_)), "{error}");
         server.join().unwrap();

@@ -25,6 +25,7 @@ use conclave_model::{DestinationId, ProjectId};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
+use crate::roots::TrustedRoots;
 use connector::Connector;
 use lanes::Lanes;
 pub use progress::UploadProgress;
@@ -86,13 +87,13 @@ impl Drop for RunningUpload {
 }
 
 impl Uploader {
-    /// Returns an uploader of the files in a directory, with a directory for each project, to addresses that `filter` permits. Threads
-    /// are started when needed.
+    /// Returns an uploader of the files in a directory, with a directory for each project, to addresses that `filter` permits. The
+    /// certificates of `roots` are trusted. Threads are started when needed.
     ///
     /// # Errors
     /// The operating system refuses the resources.
-    pub fn new(recordings: PathBuf, filter: AddressFilter) -> io::Result<Self> {
-        let (connector, lanes) = (Connector::new(filter), Arc::new(Lanes::new()?));
+    pub fn new(recordings: PathBuf, filter: AddressFilter, roots: TrustedRoots) -> io::Result<Self> {
+        let (connector, lanes) = (Connector::new(filter, roots), Arc::new(Lanes::new()?));
         Ok(Self { recordings, connector, lanes, running: Mutex::default() })
     }
 

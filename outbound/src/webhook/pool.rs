@@ -19,6 +19,7 @@ use conclave_model::{LeaseCheck, ProjectId};
 
 use super::sender::{Delivery, Sender, failed};
 use crate::pool::Pool;
+use crate::roots::TrustedRoots;
 
 /// Receivers by their last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +56,13 @@ pub struct DeliveryPool {
 
 impl DeliveryPool {
     /// Returns a pool that posts only to addresses that `filter` permits, and only while the lease is valid. `timeout` covers a whole
-    /// attempt. Threads are started when needed.
+    /// attempt. The certificates of `roots` are trusted. Threads are started when needed.
     ///
     /// # Errors
     /// The operating system refuses the resources.
-    pub fn new(filter: AddressFilter, timeout: Duration, lease: LeaseCheck) -> io::Result<Self> {
+    pub fn new(filter: AddressFilter, timeout: Duration, roots: &TrustedRoots, lease: LeaseCheck) -> io::Result<Self> {
         let pool = Pool::new("webhook-post", Lane::ALL.map(Lane::limits), || ())?;
-        Ok(Self { sender: Arc::new(Sender::new(filter, timeout)), pool, lease })
+        Ok(Self { sender: Arc::new(Sender::new(filter, timeout, roots)), pool, lease })
     }
 
     /// Whether this server may post now.
@@ -104,7 +105,13 @@ mod tests {
     use crate::webhook::sender::tests::request;
 
     fn pool() -> DeliveryPool {
-        DeliveryPool::new(AddressFilter::default(), Duration::from_secs(1), LeaseCheck::not_needed()).unwrap()
+        DeliveryPool::new(
+            AddressFilter::default(),
+            Duration::from_secs(1),
+            &TrustedRoots::default(),
+            LeaseCheck::not_needed(),
+        )
+        .unwrap()
     }
 
     /// Takes all the permits that are free now.
@@ -122,7 +129,7 @@ mod tests {
         let delivery = request(&format!("http://{address}/"));
         for (lease, is_posted) in [(LeaseCheck::new(|| false), false), (LeaseCheck::not_needed(), true)] {
             let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
-            let pool = DeliveryPool::new(filter, Duration::from_secs(60), lease).unwrap();
+            let pool = DeliveryPool::new(filter, Duration::from_secs(60), &TrustedRoots::default(), lease).unwrap();
             assert_eq!(pool.may_post(), is_posted);
             assert_eq!(pool.post(delivery.clone()).await.is_some(), is_posted);
             assert_eq!(receiver.try_recv().is_ok(), is_posted);

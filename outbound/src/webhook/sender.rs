@@ -21,9 +21,10 @@ use ureq::{Agent, Error};
 
 use super::signature::{standard_signature, svc_signature};
 use super::status::{self, NoteStatus};
-use crate::client::config;
+use crate::client::config_trusting;
 use crate::failure::Failure;
 use crate::resolver::{FilteredResolver, parse_url};
+use crate::roots::TrustedRoots;
 
 /// Bytes of status line and headers a receiver may answer with.
 const MAX_RESPONSE_HEAD: usize = 32 * 1024;
@@ -97,14 +98,16 @@ impl Connector for NoteDial {
 }
 
 impl Sender {
-    /// Returns a sender that dials only addresses that `filter` permits. `timeout` covers a whole attempt.
+    /// Returns a sender that dials only addresses that `filter` permits, and trusts the certificates of `roots`. `timeout` covers a
+    /// whole attempt.
     #[must_use]
-    pub fn new(filter: AddressFilter, timeout: Duration) -> Self {
-        Self::with_resolver(|| FilteredResolver::new(filter.clone()), timeout)
+    pub fn new(filter: AddressFilter, timeout: Duration, roots: &TrustedRoots) -> Self {
+        Self::with_resolver(|| FilteredResolver::new(filter.clone()), timeout, roots)
     }
 
-    fn with_resolver<R: Resolver>(resolver: impl Fn() -> R, timeout: Duration) -> Self {
-        let [agent, fresh] = [IDLE_CONNECTIONS, NO_IDLE_CONNECTIONS].map(|idle| agent(resolver(), timeout, idle));
+    fn with_resolver<R: Resolver>(resolver: impl Fn() -> R, timeout: Duration, roots: &TrustedRoots) -> Self {
+        let [agent, fresh] =
+            [IDLE_CONNECTIONS, NO_IDLE_CONNECTIONS].map(|idle| agent(resolver(), timeout, idle, roots.clone()));
         Self { agent, fresh, timeout }
     }
 
@@ -120,6 +123,9 @@ impl Sender {
         let outcome = match self.send(url.as_str(), delivery) {
             Ok(status) => answered(status),
             Err(error) => match Failure::from(&error) {
+                Failure::UnknownIssuer => {
+                    failed(&format!("{} (webhooks.root_certs, SSL_CERT_FILE)", Failure::UnknownIssuer))
+                }
                 Failure::TimedOut => failed(&format!("timed out after {:?}", self.timeout)),
                 failure => failed(&failure.to_string()),
             },
@@ -146,8 +152,8 @@ struct IdleConnections {
     to_host: usize,
 }
 
-fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections) -> Agent {
-    let config = config()
+fn agent(resolver: impl Resolver, timeout: Duration, idle: IdleConnections, roots: TrustedRoots) -> Agent {
+    let config = config_trusting(roots)
         .timeout_global(Some(timeout))
         .timeout_recv_body(Some(timeout.min(BODY_TIMEOUT)))
         .max_response_header_size(MAX_RESPONSE_HEAD)

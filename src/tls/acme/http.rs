@@ -8,7 +8,7 @@ use actix_web::web::Bytes;
 use conclave_outbound::http::Request;
 use conclave_outbound::http::header::USER_AGENT;
 use conclave_outbound::tls::{Certificate, RootCerts};
-use conclave_outbound::{Client, config_trusting};
+use conclave_outbound::{Client, TrustedRoots, config_trusting};
 use http_body_util::{BodyExt, Collected};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use rustls::RootCertStore;
@@ -38,7 +38,7 @@ impl AcmeHttp {
     /// # Errors
     /// The file cannot be read or has no root certificate.
     pub fn new(config: &AcmeConfig) -> Result<Self, ConfigError> {
-        let roots = config.root.as_deref().map_or(Ok(RootCerts::WebPki), read_roots)?;
+        let roots = config.root.as_deref().map_or(Ok(TrustedRoots::default().into()), read_roots)?;
         let config = config_trusting(roots)
             .https_only(true)
             .timeout_global(Some(TIMEOUT))

@@ -20,6 +20,7 @@ mod rtmp;
 mod socket;
 mod turn;
 mod uploads;
+mod uploads_by_tls;
 pub mod whip;
 
 use std::time::{Duration, Instant};

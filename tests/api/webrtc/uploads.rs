@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use conclave::config::Config;
 use conclave_model::faults::{Fault as ActorFault, arm, left};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -48,6 +49,11 @@ fn write_ffmpeg(folder: &Path) -> PathBuf {
 
 impl Recorded {
     pub(super) fn start() -> Self {
+        Self::start_with(|_| {}, |url| url)
+    }
+
+    /// With some settings changed, and with a storage that is reached at the url that `reached` returns.
+    pub(super) fn start_with(change: impl FnOnce(&mut Config), reached: impl FnOnce(String) -> String) -> Self {
         let (folder, storage) = (tempfile::tempdir().unwrap(), ObjectStorage::start());
         let (program, recordings) = (write_ffmpeg(folder.path()), folder.path().join("recordings"));
         let app = TestApp::start_with_webrtc_and(|config| {
@@ -55,8 +61,9 @@ impl Recorded {
             // As the script may take on a busy machine.
             config.egress.stop_timeout = NEVER;
             config.recordings.dir = Some(recordings);
+            change(config);
         });
-        let (template, url) = (default_template(&app), storage.url());
+        let (template, url) = (default_template(&app), reached(storage.url()));
         let mut recorded = Self { call: Call::new(app), storage, track: String::new(), folder };
         recorded.begin_call(&template, &url);
         recorded

@@ -34,6 +34,7 @@ pub use programs::{OLDEST_VERSION, Programs};
 pub use proxy::{Cut, Proxy};
 pub use records::{Lock, Records};
 pub use session::Session;
+pub use tls::write_certificates;
 
 /// How long a server may take to start or to end. Far longer than needed on a busy machine.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);

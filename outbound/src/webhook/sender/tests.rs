@@ -21,7 +21,7 @@ const AMPLE: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
 
 fn local_sender(timeout: Duration) -> Sender {
-    Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout)
+    Sender::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), timeout, &TrustedRoots::default())
 }
 
 pub(in crate::webhook) fn request(url: &str) -> Delivery {
@@ -240,7 +240,7 @@ fn a_blocked_address_is_never_dialled() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let sender = Sender::new(AddressFilter::default(), AMPLE);
+    let sender = Sender::new(AddressFilter::default(), AMPLE, &TrustedRoots::default());
     for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433", "127.1"] {
         assert_eq!(sender.post(&request(&format!("http://{host}:{port}/"))), failed("address blocked"), "{host}");
     }
@@ -320,7 +320,11 @@ fn an_address_is_looked_up_once_for_each_attempt_and_what_was_checked_is_dialled
     internal.set_nonblocking(true).unwrap();
     let (public, names) = (SocketAddr::from(([127, 0, 0, 1], port)), Names::default());
     let filter = AddressFilter::new(vec!["127.0.0.1/32".parse().unwrap()]);
-    let sender = Sender::with_resolver(|| FilteredResolver::over(names.clone(), filter.clone()), AMPLE);
+    let sender = Sender::with_resolver(
+        || FilteredResolver::over(names.clone(), filter.clone()),
+        AMPLE,
+        &TrustedRoots::default(),
+    );
     let request = request(&format!("http://rebound.example:{port}/hook"));
     let set = |addresses: &[SocketAddr]| *names.0.lock().unwrap() = addresses.to_vec();
 

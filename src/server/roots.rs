@@ -1,0 +1,53 @@
+//! The root certificates of private authorities, from the files that settings name.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use conclave_outbound::{TrustedRoots, roots};
+use rustls::pki_types::CertificateDer;
+
+use crate::config::Config;
+use crate::error::CliError;
+
+/// Returns what receivers of webhooks are trusted by: `webhooks.root_certs`, beside the built-in ones.
+///
+/// # Errors
+/// The file cannot be used.
+pub(crate) fn of_webhooks(config: &Config) -> Result<TrustedRoots, CliError> {
+    let found = read("webhooks.root_certs", config.webhooks.root_certs.as_deref())?;
+    Ok(TrustedRoots::with(&found))
+}
+
+/// Returns what object storage is trusted by: `egress.root_certs`, beside the built-in ones.
+///
+/// # Errors
+/// The file cannot be used.
+pub(crate) fn of_storage(config: &Config) -> Result<TrustedRoots, CliError> {
+    let found = read("egress.root_certs", config.egress.root_certs.as_deref())?;
+    Ok(TrustedRoots::with(&found))
+}
+
+/// Returns the certificates in the file of a setting; none if it names no file.
+///
+/// # Errors
+/// The file cannot be used.
+pub(super) fn read(setting: &str, file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, CliError> {
+    let found = file.map(roots::read).transpose();
+    found.map(Option::unwrap_or_default).map_err(|problem| CliError::failed(format!("{setting}: {problem}")))
+}
+
+/// Returns certificates in PEM.
+pub(super) fn pem(certificates: &[CertificateDer<'static>]) -> Vec<u8> {
+    let block = |certificate: &CertificateDer<'_>| {
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(certificate))
+    };
+    certificates.iter().map(block).collect::<String>().into_bytes()
+}
+
+/// Logs that the file of `SSL_CERT_FILE` cannot be used, if it cannot.
+pub(super) fn warn_of_environment() {
+    if let Err(problem) = roots::environment() {
+        log::warn!("{} is ignored: {problem}", roots::VARIABLE);
+    }
+}
