@@ -33,7 +33,7 @@ def test_a_missing_variable_is_named(
     _set(monkeypatch, "CONCLAVE_KEY", unset)
     with pytest.raises(ConclaveError, match="CONCLAVE_KEY is not set") as raised:
         client(URL)
-    assert raised.value.code == "invalid_api_key"
+    assert raised.value.code == "invalid_key"
 
 
 def _set(monkeypatch: pytest.MonkeyPatch, variable: str, value: str | None) -> None:

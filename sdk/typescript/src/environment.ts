@@ -7,7 +7,7 @@ type Environment = Record<string, string | undefined>;
 export function fromEnvironment(url: string | undefined, apiKey: string | undefined): [url: string, apiKey: string] {
   return [
     url ?? variable("CONCLAVE_URL", "invalid_url", "URL"),
-    apiKey ?? variable("CONCLAVE_KEY", "invalid_api_key", "API key"),
+    apiKey ?? variable("CONCLAVE_KEY", "invalid_key", "API key"),
   ];
 }
 

@@ -56,7 +56,7 @@ describe("a client without options", () => {
       assert.ok(withoutUrl.message.includes("CONCLAVE_URL is not set") && !withoutUrl.message.includes(key));
       set({ CONCLAVE_URL: url, CONCLAVE_KEY: unset });
       const withoutKey = refusal(() => new Conclave());
-      assert.equal(withoutKey.code, "invalid_api_key");
+      assert.equal(withoutKey.code, "invalid_key");
       assert.ok(withoutKey.message.includes("CONCLAVE_KEY is not set"));
     });
   }

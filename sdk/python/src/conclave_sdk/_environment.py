@@ -9,7 +9,7 @@ def from_environment(url: str | None, api_key: str | None) -> tuple[str, str]:
     """Returns the URL and the key that are given, or else those of `CONCLAVE_URL` and `CONCLAVE_KEY`."""
     return (
         _value(url, "CONCLAVE_URL", "invalid_url", "URL"),
-        _value(api_key, "CONCLAVE_KEY", "invalid_api_key", "API key"),
+        _value(api_key, "CONCLAVE_KEY", "invalid_key", "API key"),
     )
 
 
