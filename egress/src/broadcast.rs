@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use conclave_model::rtmp::RtmpUrl;
 use parking_lot::Mutex;
 
+use crate::backlog::{Capacity, Need};
 use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::Ffmpeg;
 use crate::flv::{Splitter, Tag, TagKind};
@@ -16,8 +17,6 @@ use crate::settings::Encoding;
 use crate::sink::{Encoder, Sink};
 use crate::target::{Target, TargetState};
 
-/// Chunks that wait for the encoder.
-const QUEUE: usize = 512;
 /// How long no receiver may have the stream before the broadcast has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long receivers may take to take the end of the stream.
@@ -59,8 +58,8 @@ impl StreamSink {
     pub fn start(
         ffmpeg: &Ffmpeg,
         (urls, dialler): (&[RtmpUrl], Dialler),
-        media: Media,
-        encoding: &Encoding,
+        (media, encoding): (Media, &Encoding),
+        backlog: Capacity,
         progress: Arc<Progress>,
     ) -> Result<Self, String> {
         let arguments = arguments(ffmpeg, BROADCAST, media, encoding)
@@ -75,13 +74,13 @@ impl StreamSink {
             let tags = encoded.splitter.push(bytes);
             encoded.tags.extend(tags);
         });
-        let process = Process::start(command, QUEUE, Some(on_output))
+        let process = Process::start(command, backlog, Some(on_output))
             .map_err(|error| format!("ffmpeg cannot be started: {error}"))?;
         let now = Instant::now();
         Ok(Self {
             dialler,
             media,
-            encoder: Encoder::new(process, media, encoding)?,
+            encoder: Encoder::new(process, media, encoding, true)?,
             encoded,
             headers: Vec::new(),
             has_media: false,
@@ -124,8 +123,8 @@ impl StreamSink {
 }
 
 impl Sink for StreamSink {
-    fn write_picture(&mut self, at: Duration, planes: Vec<u8>) -> Result<bool, String> {
-        Ok(self.encoder.write_picture(at, &planes))
+    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String> {
+        Ok(self.encoder.write_picture(at, &planes, need))
     }
 
     fn write_samples(&mut self, at: Duration, samples: Vec<u8>) -> Result<(), String> {
@@ -151,6 +150,10 @@ impl Sink for StreamSink {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn buffered_bytes(&self) -> u64 {
+        self.encoder.buffered_bytes()
     }
 
     fn finish(mut self: Box<Self>) -> Result<bool, String> {

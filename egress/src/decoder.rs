@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use conclave_rtc::Codec;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::composite::{Picture, Shown};
 use crate::ffmpeg::Ffmpeg;
@@ -20,8 +20,13 @@ use crate::track_header::header;
 const QUEUE: usize = 128;
 /// The most address space of a decoder. One of the largest pictures takes half of it.
 const MEMORY: u64 = 1 << 30;
-/// Decoded pictures that wait for their time.
+/// Decoded pictures that wait for their time. With so many, the decoder waits, too.
 const PICTURES: usize = 64;
+/// How long a frame is waited for while the decoder makes no progress: it may take as long to start on a busy machine. One that the
+/// decoder refuses never comes.
+const STALLED: Duration = Duration::from_secs(5);
+/// How far times of decoded pictures are off: ffmpeg rounds them to milliseconds.
+const ROUNDING: Duration = Duration::from_millis(2);
 
 /// A decoder of a video, whose pictures are fitted into a size.
 pub struct VideoDecoder {
@@ -30,8 +35,36 @@ pub struct VideoDecoder {
     pub size: (u32, u32),
     /// The width and height of the video, if it has said them. Its shape is in the middle of the pictures.
     source: Option<(u32, u32)>,
-    pictures: Arc<Mutex<VecDeque<(Duration, Picture)>>>,
+    /// When the frames were captured whose pictures have not come, and when they were sent to the decoder.
+    pending: VecDeque<(Duration, Instant)>,
+    output: Arc<Output>,
     _places: Vec<Place>,
+}
+
+/// What a decoder has made.
+#[derive(Default)]
+struct Output {
+    decoded: Mutex<Decoded>,
+    /// Notified when a picture was taken or none is wanted any more.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Decoded {
+    pictures: VecDeque<(Duration, Picture)>,
+    /// The capture time of the last picture, and when it came.
+    last: Option<(Duration, Instant)>,
+    is_closed: bool,
+}
+
+impl Output {
+    /// Adds a picture, once there is room for it.
+    fn push(&self, at: Duration, picture: Option<Picture>) {
+        let mut decoded = self.decoded.lock();
+        decoded.last = Some((at, Instant::now()));
+        self.changed.wait_while(&mut decoded, |decoded| decoded.pictures.len() >= PICTURES && !decoded.is_closed);
+        decoded.pictures.extend(picture.map(|picture| (at, picture)));
+    }
 }
 
 impl VideoDecoder {
@@ -54,45 +87,70 @@ impl VideoDecoder {
         let mut command = decoding(ffmpeg, codec);
         command.args(ffmpeg.keep_timestamps()).args(["-enc_time_base", "-1", "-vf", &fit]);
         command.args(["-c:v", "rawvideo", "-allow_raw_vfw", "1"]);
-        let pictures = Arc::new(Mutex::new(VecDeque::new()));
-        let decoded = Arc::clone(&pictures);
-        let process = start(command, move |block| {
-            let Some(picture) = Picture::from_planes(width, height, block.data) else { return };
-            let mut waiting = decoded.lock();
-            if waiting.len() == PICTURES {
-                waiting.pop_front();
-            }
-            waiting.push_back((block.at, picture));
-        })?;
-        process.send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
-        Ok(Some(Self { process, size, source: first.dimensions, pictures, _places: places }))
+        let output = Arc::<Output>::default();
+        let decoded = Arc::clone(&output);
+        let process =
+            start(command, move |block| decoded.push(block.at, Picture::from_planes(width, height, block.data)))?;
+        process.try_send(Writer::header(&[track])).map_err(|_| "the decoder does not read".to_owned())?;
+        let (source, pending) = (first.dimensions, VecDeque::new());
+        Ok(Some(Self { process, size, source, pending, output, _places: places }))
     }
 
-    /// Decodes a frame. Returns whether the decoder works.
-    pub fn push(&mut self, frame: &Frame) -> bool {
+    /// Decodes a frame that arrived at this moment. Returns whether the decoder works.
+    pub fn push(&mut self, frame: &Frame, arrived: Instant) -> bool {
         self.source = frame.dimensions.or(self.source);
+        self.pending.push_back((frame.at, arrived));
         self.process.try_send(Writer::frame(1, frame.at, frame.is_key, &frame.data)).is_ok()
+    }
+
+    /// Returns when the next frame was captured whose picture is still to come; `None` if there is none, or the decoder has stalled.
+    pub fn awaited(&mut self, now: Instant) -> Option<Duration> {
+        let last = self.output.decoded.lock().last;
+        if let Some((decoded, _)) = last {
+            // Those before it have no picture of their own.
+            let is_done = |(at, _): &(Duration, Instant)| *at <= decoded + ROUNDING;
+            while self.pending.front().is_some_and(is_done) {
+                self.pending.pop_front();
+            }
+        }
+        let (at, sent) = *self.pending.front()?;
+        let progress = last.map_or(sent, |(_, came)| came.max(sent));
+        (now.saturating_duration_since(progress) < STALLED).then_some(at)
+    }
+
+    /// Returns the number of frames whose pictures have not come.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
     }
 
     /// Returns the newest picture that was captured up to a moment, and forgets it and those before it.
     pub fn take_picture(&self, until: Duration) -> Option<Shown> {
-        let mut waiting = self.pictures.lock();
+        let mut decoded = self.output.decoded.lock();
         let mut newest = None;
-        while waiting.front().is_some_and(|(at, _)| *at <= until) {
-            newest = waiting.pop_front().map(|(_, picture)| picture);
+        while decoded.pictures.front().is_some_and(|(at, _)| *at <= until) {
+            newest = decoded.pictures.pop_front().map(|(_, picture)| picture);
         }
+        drop(decoded);
+        self.output.changed.notify_all();
         newest.map(|picture| Shown::new(picture, self.source))
     }
 
     /// Shows a picture at a moment, as if it had been decoded.
     #[cfg(test)]
     pub fn show(&self, at: Duration, picture: Picture) {
-        self.pictures.lock().push_back((at, picture));
+        self.output.push(at, Some(picture));
     }
 
     /// Returns whether the decoder has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.process.ended().is_some()
+    }
+}
+
+impl Drop for VideoDecoder {
+    fn drop(&mut self) {
+        self.output.decoded.lock().is_closed = true;
+        self.output.changed.notify_all();
     }
 }
 

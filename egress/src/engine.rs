@@ -18,11 +18,11 @@ use crate::encoding::{BROADCAST, Media, arguments};
 use crate::ffmpeg::{Ffmpeg, FfmpegError};
 use crate::files::{self, Content, ReserveError};
 use crate::job::{
-    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, TrackJob, channel, run,
+    Arrangement, CompositeJob, Composition, EgressHost, Inputs, Job, JobHandle, Limits, Totals, TrackJob, channel, run,
 };
 use crate::output::OutputFile;
 use crate::places::DecoderPlaces;
-use crate::process::yield_to_calls;
+use crate::priority::Priority;
 use crate::rtmp::Dialler;
 use crate::settings::Settings;
 use crate::sink::{FileSink, Sink};
@@ -40,6 +40,7 @@ pub struct Engine {
     decoders: DecoderPlaces,
     transcoders: Transcoders,
     stop: StopDeadline,
+    totals: Arc<Totals>,
     /// What connects to the receivers of broadcasts.
     dialler: Dialler,
 }
@@ -75,6 +76,8 @@ pub struct Prepared {
     /// That of an egress that encodes, until it has ended.
     permit: Option<ProjectPermit>,
     decoders: DecoderPlaces,
+    stop: StopDeadline,
+    totals: Arc<Totals>,
     /// The path of the file, which may differ from the one that was asked for; `None` for a broadcast.
     pub filepath: Option<FilePath>,
 }
@@ -114,7 +117,8 @@ impl Engine {
         let transcoders = Transcoders::beside(settings.composites);
         let composites = ProjectPermits::new(PermitLimits::of_all(settings.composites));
         let (decoders, stop) = (DecoderPlaces::of_server(), StopDeadline::default());
-        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop, dialler }
+        let totals = Arc::default();
+        Self { settings, ffmpeg: Mutex::new(None), composites, decoders, transcoders, stop, totals, dialler }
     }
 
     /// Gives running egresses a time for their files, because the server stops, and returns that. A file that could still be made
@@ -123,6 +127,16 @@ impl Engine {
         let timeout = self.settings.stop_timeout;
         self.stop.set(Instant::now() + timeout);
         timeout
+    }
+
+    /// Returns the priority of what runs beside calls.
+    pub const fn priority(&self) -> Priority {
+        self.settings.priority
+    }
+
+    /// Returns the video frames of all egresses since the server was started.
+    pub const fn totals(&self) -> &Arc<Totals> {
+        &self.totals
     }
 
     /// Returns the places of what is transcoded for encoders.
@@ -187,7 +201,8 @@ impl Engine {
         filepath: Option<FilePath>,
     ) -> Prepared {
         let (settings, decoders) = (self.settings.clone(), self.decoders.clone());
-        Prepared { settings, ffmpeg, work, permit, decoders, filepath }
+        let (stop, totals) = (self.stop.clone(), Arc::clone(&self.totals));
+        Prepared { settings, ffmpeg, work, permit, decoders, stop, totals, filepath }
     }
 
     fn reserve(
@@ -212,9 +227,9 @@ impl Prepared {
     /// # Errors
     /// The system refuses a thread.
     pub fn start(self, egress: EgressId, host: Arc<dyn EgressHost>) -> io::Result<JobHandle> {
-        let (handle, inputs) = channel();
+        let (handle, inputs) = channel(Arc::clone(&self.totals));
         thread::Builder::new().name("egress".into()).spawn(move || {
-            yield_to_calls();
+            self.settings.priority.apply();
             let limits = Limits { longest: self.settings.longest, empty: self.settings.empty_timeout };
             let mut prepared = self;
             let permit = prepared.permit.take();
@@ -229,19 +244,21 @@ impl Prepared {
         let (host, progress, egress) = (Arc::clone(host), Arc::clone(&inputs.progress), egress.clone());
         match self.work {
             Work::Track(track, codec, output) => {
+                let output = (output, self.settings.backlog());
                 Ok(Box::new(TrackJob::new((egress, track, codec), output, host, progress)))
             }
             Work::Composition(arrangement, media, output) => {
-                let encoding = self.settings.encoding;
+                let (backlog, encoding, stop) = (self.settings.backlog(), self.settings.encoding, self.stop);
+                let is_live = matches!(output, Output::Streams(..));
                 let sink: Box<dyn Sink> = match output {
-                    Output::File(file) => Box::new(FileSink::start(&self.ffmpeg, file, media, &encoding)?),
+                    Output::File(file) => Box::new(FileSink::start(&self.ffmpeg, file, media, &encoding, backlog)?),
                     Output::Streams(urls, dialler) => {
-                        let progress = Arc::clone(&progress);
-                        Box::new(StreamSink::start(&self.ffmpeg, (&urls, dialler), media, &encoding, progress)?)
+                        let (progress, receivers) = (Arc::clone(&progress), (&urls[..], dialler));
+                        Box::new(StreamSink::start(&self.ffmpeg, receivers, (media, &encoding), backlog, progress)?)
                     }
                 };
                 let (ffmpeg, decoders) = (self.ffmpeg, self.decoders);
-                let composition = Composition { arrangement, media, encoding, ffmpeg, decoders };
+                let composition = Composition { arrangement, media, encoding, ffmpeg, decoders, is_live, stop };
                 Ok(Box::new(CompositeJob::new(egress, composition, sink, host, progress)))
             }
         }

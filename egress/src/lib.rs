@@ -7,9 +7,10 @@
 //!   this process and ffmpeg. All without I/O.
 //! - `job`: what an egress does, on its thread.
 //! - `rtmp`: the sending end of RTMP.
-//! - `ffmpeg`, `process`, `decoder`, `audio`, `places`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
+//! - `ffmpeg`, `process`, `backlog`, `priority`, `decoder`, `audio`, `places`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
 
 mod audio;
+mod backlog;
 mod broadcast;
 mod composite;
 mod decoder;
@@ -22,6 +23,7 @@ mod job;
 mod matroska;
 mod output;
 mod places;
+mod priority;
 mod process;
 mod rtmp;
 mod rtp;
@@ -41,9 +43,11 @@ pub mod machine {
     pub use crate::track_header::header;
 }
 
+pub use backlog::{Capacity, DiskBuffer};
 pub use engine::{Engine, Prepared, StartError};
 pub use ffmpeg::{Ffmpeg, FfmpegError};
-pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
+pub use job::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress, Totals};
+pub use priority::Priority;
 pub use process::{OnOutput, Process, SendError};
 pub use rtmp::Dialler;
 pub use rtp::{Announced, MAX_PIXELS, of_units};

@@ -5,12 +5,13 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::backlog::Capacity;
 use crate::ffmpeg::Ffmpeg;
 use crate::files::{Container, ReservedFile, create_new, unfinished};
 use crate::process::Process;
 use crate::stopping::StopDeadline;
 
-/// How long ffmpeg may take to end a file.
+/// How long ffmpeg may take to end a file, from when it has read anything last.
 const ENDING: Duration = Duration::from_secs(60);
 /// How long a file may take to be made seekable.
 const REWRITING: Duration = Duration::from_secs(600);
@@ -36,6 +37,12 @@ impl OutputFile {
         self.file.container
     }
 
+    /// Returns the path of the file.
+    #[cfg(test)]
+    pub fn path(&self) -> &std::path::Path {
+        &self.file.path
+    }
+
     /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         fs::metadata(&self.file.path).map(|metadata| metadata.len()).unwrap_or_default()
@@ -46,7 +53,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(&self, encoding: &[String], queue: usize) -> Result<Process, String> {
+    pub fn start(&self, encoding: &[String], queue: impl Into<Capacity>) -> Result<Process, String> {
         let mut command = self.ffmpeg.command();
         command.args(["-f", "matroska", "-i", "pipe:0", "-map", "0"]).args(KEEP_START).args(encoding);
         if self.file.container == Container::Mp4 {
@@ -127,6 +134,6 @@ fn protocol(path: &OsStr) -> std::ffi::OsString {
     with_protocol
 }
 
-fn start(command: Command, queue: usize) -> Result<Process, String> {
+fn start(command: Command, queue: impl Into<Capacity>) -> Result<Process, String> {
     Process::start(command, queue, None).map_err(|error| format!("ffmpeg cannot be started: {error}"))
 }

@@ -6,37 +6,24 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-#[cfg(target_os = "linux")]
-use thread_priority::{
-    NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
-};
+pub use crate::backlog::SendError;
+use crate::backlog::{Backlog, Capacity, Need};
 
 /// Lines of errors that are kept.
 const KEPT_LINES: usize = 5;
 /// How long the last lines of a child that has ended are waited for. They are there once its errors are closed, which is at once, unless
 /// a process that it started keeps them open.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// The least niceness of a child: what forwards packets comes first.
-const NICENESS: i32 = 10;
-/// The niceness of an egress and its children where there is no policy for idle threads, the largest.
-const EGRESS_NICENESS: i32 = 19;
-/// The policy of an egress and its children.
-#[cfg(target_os = "linux")]
-const IDLE: ThreadSchedulePolicy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-
 /// A running child process. Dropping it kills it.
 pub struct Process {
     child: Child,
-    input: Option<SyncSender<Vec<u8>>>,
     /// Chunks that the child has not read yet.
-    backlog: Arc<AtomicUsize>,
+    input: Arc<Backlog>,
     errors: Arc<Errors>,
 }
 
@@ -57,22 +44,13 @@ struct Said {
 /// Takes what a child writes.
 pub type OnOutput = Box<dyn FnMut(&[u8]) + Send>;
 
-/// Why something was not put into the queue of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SendError {
-    /// The child does not read fast enough.
-    Full,
-    /// The child does not read any more.
-    Closed,
-}
-
 impl Process {
-    /// Starts a child whose queue holds this many chunks. `on_output` is called, on a thread of its own, with what the child
-    /// writes.
+    /// Starts a child with a queue of this capacity, such as a number of chunks. `on_output` is called, on a thread of its own, with
+    /// what the child writes. The child has the priority of this thread.
     ///
     /// # Errors
     /// The process or one of its threads cannot be started.
-    pub fn start(command: Command, queue: usize, on_output: Option<OnOutput>) -> io::Result<Self> {
+    pub fn start(command: Command, queue: impl Into<Capacity>, on_output: Option<OnOutput>) -> io::Result<Self> {
         Self::start_within(command, None, queue, on_output)
     }
 
@@ -83,23 +61,20 @@ impl Process {
     pub fn start_within(
         mut command: Command,
         memory: Option<u64>,
-        queue: usize,
+        queue: impl Into<Capacity>,
         on_output: Option<OnOutput>,
     ) -> io::Result<Self> {
         let stdout = if on_output.is_some() { Stdio::piped() } else { Stdio::null() };
         let mut child = command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped()).spawn()?;
-        lower_priority(&child);
         // Before it gets anything to read.
         memory.into_iter().for_each(|bytes| limit_memory(&child, bytes));
-        let (input, chunks) = sync_channel(queue);
-        let errors = Arc::new(Errors::default());
+        let (input, errors) = (Arc::new(Backlog::new(queue.into())), Arc::new(Errors::default()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // If a thread cannot be started, dropping this kills the child.
-        let backlog = Arc::new(AtomicUsize::new(0));
-        let (unread, said) = (Arc::clone(&backlog), Arc::clone(&errors));
-        let process = Self { child, input: Some(input), backlog, errors };
+        let (unread, said) = (Arc::clone(&input), Arc::clone(&errors));
+        let process = Self { child, input, errors };
         if let Some(stdin) = stdin {
-            spawn("egress-write", move || write(stdin, &chunks, &unread))?;
+            spawn("egress-write", move || write(stdin, &unread))?;
         }
         if let Some((stdout, on_output)) = stdout.zip(on_output) {
             spawn("egress-read", move || read(stdout, on_output))?;
@@ -110,40 +85,40 @@ impl Process {
         Ok(process)
     }
 
-    /// Puts a chunk into the queue without waiting.
+    /// Puts a chunk into the queue without waiting for the child.
     ///
     /// # Errors
     /// The queue is full, or the child has ended.
     pub fn try_send(&self, chunk: Vec<u8>) -> Result<(), SendError> {
-        let Some(input) = &self.input else { return Err(SendError::Closed) };
-        self.backlog.fetch_add(1, Ordering::Relaxed);
-        input.try_send(chunk).map_err(|error| {
-            self.backlog.fetch_sub(1, Ordering::Relaxed);
-            match error {
-                TrySendError::Full(_) => SendError::Full,
-                TrySendError::Disconnected(_) => SendError::Closed,
-            }
-        })
+        self.input.push(chunk, Need::Required)
     }
 
-    /// Puts a chunk into the queue, and waits while it is full.
+    /// Puts a chunk into the queue unless it is nearly full.
     ///
     /// # Errors
-    /// The child does not read any more.
-    pub fn send(&self, chunk: Vec<u8>) -> Result<(), SendError> {
-        let input = self.input.as_ref().ok_or(SendError::Closed)?;
-        self.backlog.fetch_add(1, Ordering::Relaxed);
-        input.send(chunk).map_err(|_| SendError::Closed)
+    /// The queue has no room for what can be left out, or the child has ended.
+    pub(crate) fn offer(&self, chunk: Vec<u8>) -> Result<(), SendError> {
+        self.input.push(chunk, Need::Optional)
     }
 
     /// Returns how many chunks the child has not read yet.
     pub fn backlog(&self) -> usize {
-        self.backlog.load(Ordering::Relaxed)
+        self.input.unread()
+    }
+
+    /// Returns the bytes on disk that the child has not read yet.
+    pub(crate) fn buffered_bytes(&self) -> u64 {
+        self.input.disk_bytes()
+    }
+
+    /// Skips what can be left out of what the child has not read yet.
+    pub(crate) fn hurry(&self) {
+        self.input.hurry();
     }
 
     /// Lets the child know that nothing follows.
-    pub fn close_input(&mut self) {
-        self.input = None;
+    pub fn close_input(&self) {
+        self.input.close();
     }
 
     /// Returns how the child ended; `None` while it runs.
@@ -213,38 +188,12 @@ impl Errors {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.input = None;
+        self.input.close();
         if self.ended().is_none() {
             // It ended in the meantime, or is ended now.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-    }
-}
-
-/// Lowers the priority of this thread, and of the threads and processes that it starts: they run when nothing else does. They keep the
-/// usual one if the system refuses.
-///
-/// A thread that forwards packets takes a core from an idle one at once, and looks for such a core. From a thread of the largest
-/// niceness it takes it later: the 99th percentile of the latency beside a composition was three times as high on two cores.
-pub fn yield_to_calls() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, IDLE) {
-        log::debug!("the policy of an egress was not changed: {error}");
-    }
-    if let Err(error) = rustix::process::setpriority_process(None, EGRESS_NICENESS) {
-        log::debug!("the priority of an egress was not lowered: {error}");
-    }
-}
-
-/// Lowers the priority of a child, unless that of the thread that started it is lower. It keeps the usual one if the system refuses.
-fn lower_priority(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
-    if rustix::process::getpriority_process(pid).is_ok_and(|present| present >= NICENESS) {
-        return;
-    }
-    if let Err(error) = rustix::process::setpriority_process(pid, NICENESS) {
-        log::debug!("the priority of ffmpeg was not lowered: {error}");
     }
 }
 
@@ -268,12 +217,13 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
 }
 
 /// Writes what comes, until nothing more does or the child does not read any more.
-fn write(mut stdin: ChildStdin, chunks: &Receiver<Vec<u8>>, unread: &AtomicUsize) {
-    while let Ok(chunk) = chunks.recv() {
+fn write(mut stdin: ChildStdin, backlog: &Backlog) {
+    while let Some(chunk) = backlog.pop() {
         if stdin.write_all(&chunk).is_err() {
+            backlog.abandon();
             return;
         }
-        unread.fetch_sub(1, Ordering::Relaxed);
+        backlog.note_read();
     }
 }
 
@@ -297,8 +247,8 @@ mod tests {
         let (sender, output) = channel();
         let on_output = Box::new(move |bytes: &[u8]| drop(sender.send(bytes.to_vec())));
         let process = Process::start(Command::new("cat"), 4, Some(on_output)).unwrap();
-        process.send(b"one ".to_vec()).unwrap();
-        process.send(b"two".to_vec()).unwrap();
+        process.try_send(b"one ".to_vec()).unwrap();
+        process.try_send(b"two".to_vec()).unwrap();
         process.finish(PATIENCE).unwrap();
         assert_eq!(output.into_iter().flatten().collect::<Vec<_>>(), b"one two");
     }
@@ -345,33 +295,13 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_thread_that_yields_to_calls_and_its_children_run_when_nothing_else_does() {
-        let (sender, output) = channel();
-        thread::spawn(move || {
-            yield_to_calls();
-            let on_output = Box::new(move |bytes: &[u8]| drop(sender.send(bytes.to_vec())));
-            let mut command = Command::new("cat");
-            command.arg("/proc/self/stat");
-            Process::start(command, 1, Some(on_output)).unwrap().finish(PATIENCE).unwrap();
-        })
-        .join()
-        .unwrap();
-        let stat = String::from_utf8(output.into_iter().flatten().collect()).unwrap();
-        // The name, which may have spaces, ends with a parenthesis; the state behind it is the third field.
-        let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-        let (niceness, policy) = (fields[19 - 3], fields[41 - 3]);
-        assert_eq!((niceness, policy), ("19", "5"), "5 is SCHED_IDLE: {stat}");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
     fn a_child_that_reads_what_strangers_sent_has_a_limit_of_memory_before_it_reads() {
         let (sender, output) = channel();
         let on_output = Box::new(move |bytes: &[u8]| drop(sender.send(bytes.to_vec())));
         let mut command = Command::new("sh");
         command.args(["-c", "read line; ulimit -v; ulimit -H -v"]);
         let process = Process::start_within(command, Some(1 << 30), 4, Some(on_output)).unwrap();
-        process.send(b"go\n".to_vec()).unwrap();
+        process.try_send(b"go\n".to_vec()).unwrap();
         process.finish(PATIENCE).unwrap();
         assert_eq!(String::from_utf8(output.into_iter().flatten().collect()).unwrap(), "1048576\n1048576\n");
     }

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backlog::{Capacity, DiskBuffer};
+use crate::priority::Priority;
+
 /// Settings of recordings and broadcasts (`egress` and `recordings`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -20,6 +23,17 @@ pub struct Settings {
     pub composites: usize,
     /// The encoding of composed pictures and mixed sound.
     pub encoding: Encoding,
+    /// The priority of egresses and their ffmpeg processes, and of those of ingress.
+    pub priority: Priority,
+    /// Largest size in bytes of the file in which a recording keeps what its encoder has not read yet, in `recordings`.
+    pub buffer: u64,
+}
+
+impl Settings {
+    /// Returns the bounds of what waits for the ffmpeg of a recording.
+    pub(crate) fn backlog(&self) -> Capacity {
+        DiskBuffer { directory: self.recordings.clone(), bytes: self.buffer }.into()
+    }
 }
 
 /// The encoding of composed pictures and mixed sound.

@@ -18,14 +18,31 @@ impl StopDeadline {
         self.0.get_or_init(|| at);
     }
 
-    /// Lets a child end by itself, for its usual time at most, and not beyond the deadline. Kills it after that.
+    /// Returns whether the server stops.
+    pub fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Waits for a child to end by itself, and kills it if it has read nothing for its usual time, or at the deadline. One that is late
+    /// because the machine is busy catches up meanwhile.
     ///
     /// # Errors
     /// Why the child failed, as it says.
     pub fn finish(&self, mut process: Process, usual: Duration) -> Result<(), String> {
         process.close_input();
-        let usual = Instant::now() + usual;
-        while process.ended().is_none() && Instant::now() < self.0.get().copied().unwrap_or(usual).min(usual) {
+        let (mut unread, mut last_read) = (process.backlog(), Instant::now());
+        while process.ended().is_none() {
+            if self.is_set() {
+                // The rest of the audio is worth more than the video that waits.
+                process.hurry();
+            }
+            let (left, now) = (process.backlog(), Instant::now());
+            if left < unread {
+                (unread, last_read) = (left, now);
+            }
+            if now >= last_read + usual || self.0.get().is_some_and(|deadline| now >= *deadline) {
+                break;
+            }
             std::thread::sleep(INTERVAL);
         }
         process.finish(Duration::ZERO)

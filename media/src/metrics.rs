@@ -44,6 +44,7 @@ impl<T> From<&Result<T, MediaError>> for CallOutcome {
             Err(
                 MediaError::Refused(_)
                 | MediaError::NoSuchTrack
+                | MediaError::Encrypted { .. }
                 | MediaError::InvalidFilepath(_)
                 | MediaError::Busy { .. },
             ) => Self::Refused,

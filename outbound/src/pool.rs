@@ -24,7 +24,11 @@ impl<const LANES: usize> Pool<LANES> {
     ///
     /// # Errors
     /// The operating system refuses the resources.
-    pub fn new(name: &str, limits: [PermitLimits; LANES], prepare: fn()) -> io::Result<Self> {
+    pub fn new(
+        name: &str,
+        limits: [PermitLimits; LANES],
+        prepare: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Self> {
         let most = limits.iter().map(|lane| lane.total).sum();
         let mut threads = Builder::new_current_thread();
         // Only its blocking threads are used.

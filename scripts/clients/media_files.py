@@ -22,6 +22,18 @@ def streams(file):
     return [stream["codec_name"] for stream in probed["streams"]], float(probed["format"]["duration"])
 
 
+def durations(file):
+    """How long each codec of a file lasts: until its last packet ends."""
+    ends = {}
+    entries = "packet=stream_index,pts_time,duration_time:stream=index,codec_name"
+    probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", entries, "-of", "json", file))
+    names = {stream["index"]: stream["codec_name"] for stream in probed["streams"]}
+    for packet in probed["packets"]:
+        name, end = names[packet["stream_index"]], float(packet["pts_time"]) + float(packet.get("duration_time", 0))
+        ends[name] = max(ends.get(name, 0), end)
+    return ends
+
+
 def begin(file):
     """When the first picture or sound of a file begins. Places of a file count from there."""
     probed = json.loads(run("ffprobe", "-v", "error", "-show_entries", "format=start_time", "-of", "json", file))

@@ -1,6 +1,9 @@
 """What is recorded of a call: its tracks, participants and layouts, from the first moment to the last."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 
 from livekit import rtc
@@ -13,6 +16,7 @@ from media_files import (
     begin,
     blueness,
     color,
+    durations,
     onsets,
     samples,
     strength,
@@ -295,7 +299,37 @@ async def a_phone_is_recorded_upright(conclave):
     return "red above blue"
 
 
+async def a_busy_machine_costs_frames_and_no_audio(conclave):
+    """With busy programs beside the server, recordings are complete: all audio, and video that lasts as long."""
+    async with Call(conclave, ("alice", RED, 440), ("bob", BLUE, 880)) as call:
+        video = await call.start(type="room_composite", layout="grid", filepath=f"{call.room}.mp4")
+        audio = await call.start(type="room_composite", audio_only=True, filepath=f"{call.room}.ogg")
+        loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((os.cpu_count() or 1) + 1)]
+        try:
+            await asyncio.sleep(12)
+            stopping = [call.request("POST", f"/v1/recordings/{one['egress_id']}/stop") for one in (video, audio)]
+            await asyncio.gather(*stopping)
+            ended = [await call.end(one, seconds=120) for one in (video, audio)]
+        finally:
+            for loop in loops:
+                loop.kill()
+                loop.wait()
+        assert [one["status"] for one in ended] == ["complete", "complete"], ended
+        files = [path(conclave, one) for one in ended]
+        lasting, heard = durations(files[0]), durations(files[1])["opus"]
+        assert abs(lasting["aac"] - 12) < DURATION + 1 and abs(heard - 12) < DURATION + 1, (lasting, heard)
+        assert abs(lasting["h264"] - lasting["aac"]) < 0.1, lasting
+        for file in files:
+            for second in range(2, 11):
+                assert_tone(file, second, 440)
+                assert_tone(file, second, 880)
+        assert_color(files[0], 11, 0.25, 0.5, RED)
+        assert_color(files[0], 11, 0.75, 0.5, BLUE)
+    return f"{lasting['h264']:.2f} s of video, {lasting['aac']:.2f} s of audio"
+
+
 STORIES = [
+    a_busy_machine_costs_frames_and_no_audio,
     tracks_are_recorded_as_they_are,
     a_grid_is_recorded,
     who_leaves_or_mutes_is_recorded_to_the_end,

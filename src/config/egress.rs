@@ -34,6 +34,10 @@ pub struct EgressConfig {
     pub stop_timeout: Duration,
     /// Number of recordings and broadcasts that are encoded at once. Recordings of single tracks are not encoded.
     pub max_composites: u32,
+    /// What is added to the server's nice value for recordings, broadcasts, transcoders and uploads.
+    pub nice: u8,
+    /// Largest size in MiB of the file in which a recording keeps what its encoder has not read yet.
+    pub buffer_mib: u32,
     /// The width of composed pictures in pixels.
     pub width: u32,
     /// The height of composed pictures in pixels.
@@ -59,6 +63,8 @@ impl Default for EgressConfig {
             empty_timeout: Duration::from_secs(5 * 60),
             stop_timeout: Duration::from_secs(20),
             max_composites: 4,
+            nice: 5,
+            buffer_mib: 1_024,
             width: 1280,
             height: 720,
             frame_rate: 30,

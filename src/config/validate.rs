@@ -179,6 +179,8 @@ impl Config {
             }
         }
         for (setting, value, range) in [
+            ("egress.nice", egress.nice.into(), 0..=19),
+            ("egress.buffer_mib", egress.buffer_mib, 0..=1_048_576),
             ("egress.frame_rate", egress.frame_rate, 1..=60),
             ("egress.video_kbps", egress.video_kbps, 100..=50_000),
             ("egress.audio_kbps", egress.audio_kbps, 16..=510),

@@ -150,6 +150,7 @@ impl From<MediaError> for ApiError {
             // The message says what to do about it, so that the client need not look into the log.
             refused @ MediaError::Refused(_) => unavailable(refused.to_string().into(), SHORT_WAIT),
             MediaError::NoSuchTrack => Problem::track_not_found(),
+            MediaError::Encrypted { field } => Problem::new(ErrorCode::InvalidRequest, error.to_string()).at(field),
             MediaError::InvalidFilepath(problem) => Problem::new(ErrorCode::InvalidFilepath, problem).at("filepath"),
             MediaError::Busy { retry_after } => unavailable(error.to_string().into(), retry_after),
             MediaError::CircuitOpen { retry_after } => {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use conclave_media::embedded::EmbeddedPlane;
-use conclave_media::embedded::egress_engine::{Dialler, Encoding, Engine, Settings};
+use conclave_media::embedded::egress_engine::{Dialler, Encoding, Engine, Priority, Settings};
 use conclave_model::address::AddressFilter;
 
 use crate::config::{Config, EgressConfig};
@@ -35,6 +35,11 @@ pub(super) async fn show(plane: Option<&EmbeddedPlane>, metrics: &Metrics) -> Re
     Ok(())
 }
 
+/// Returns the priority of recordings, broadcasts, transcoders and uploads.
+pub(super) const fn priority(config: &Config) -> Priority {
+    Priority::new(config.egress.nice)
+}
+
 fn settings(config: &Config, data: &Path) -> Settings {
     Settings {
         ffmpeg: config.egress.ffmpeg.clone(),
@@ -42,6 +47,8 @@ fn settings(config: &Config, data: &Path) -> Settings {
         longest: config.egress.max_duration,
         empty_timeout: config.egress.empty_timeout,
         stop_timeout: config.egress.stop_timeout,
+        priority: priority(config),
+        buffer: u64::from(config.egress.buffer_mib) * 1024 * 1024,
         composites: usize::try_from(config.egress.max_composites).unwrap_or(usize::MAX),
         encoding: Encoding {
             width: config.egress.width,

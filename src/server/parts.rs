@@ -17,6 +17,7 @@ use conclave_outbound::upload::Uploader;
 use conclave_outbound::webhook::DeliveryPool;
 
 use super::dev::DevAccess;
+use super::egress;
 use super::roots;
 use crate::backups::{BackupDirectory, Backups};
 use crate::billing::BillingClient;
@@ -63,8 +64,8 @@ pub(super) fn actor_context(
     let (receiver_roots, storage_roots) = (roots::of_webhooks(config)?, roots::of_storage(config)?);
     let receivers = AddressFilter::new(receivers.clone());
     let deliveries = DeliveryPool::new(receivers, config.webhooks.timeout, &receiver_roots, lease.clone());
-    let storages = AddressFilter::new(storages.clone());
-    let uploads = Uploader::new(config.recordings.path(data), storages, storage_roots);
+    let (priority, storages) = (egress::priority(config), AddressFilter::new(storages.clone()));
+    let uploads = Uploader::new(config.recordings.path(data), storages, storage_roots, move || priority.apply());
     let refused = |error| CliError::failed(format!("the threads of webhooks and uploads cannot be started: {error}"));
     Ok(ActorContext {
         store: store.clone(),

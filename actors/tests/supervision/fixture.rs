@@ -92,8 +92,13 @@ impl Fixture {
             media: Arc::clone(&plane) as Arc<dyn MediaPlane>,
             clock: clock.clone(),
             deliveries: DeliveryPool::new(receivers, Duration::from_secs(1), &TrustedRoots::default(), lease).unwrap(),
-            uploads: Uploader::new(dir.path().join("recordings"), AddressFilter::default(), TrustedRoots::default())
-                .unwrap(),
+            uploads: Uploader::new(
+                dir.path().join("recordings"),
+                AddressFilter::default(),
+                TrustedRoots::default(),
+                || {},
+            )
+            .unwrap(),
             node: NodeId::new(),
             settings: Settings::default(),
             room_ends: room_ends.clone(),

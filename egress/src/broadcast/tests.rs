@@ -53,7 +53,9 @@ impl Broadcast {
         let urls: Vec<_> = urls.iter().map(|url| RtmpUrl::parse(url).unwrap()).collect();
         let (media, progress) = (Media { has_video: true, has_audio: true }, Arc::<Progress>::default());
         let receivers = (&urls[..], Dialler::new(filter, None).unwrap());
-        let sink = StreamSink::start(&ffmpeg, receivers, media, &encoding, Arc::clone(&progress)).unwrap();
+        let sink =
+            StreamSink::start(&ffmpeg, receivers, (media, &encoding), Capacity::from(512), Arc::clone(&progress))
+                .unwrap();
         Self { sink: Box::new(sink), progress, _folder: folder }
     }
 

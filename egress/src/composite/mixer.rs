@@ -12,8 +12,8 @@ pub const CHUNK_SAMPLES: usize = 960;
 /// How far the time of samples may be from the end of those before without making a gap: what rounding and a small drift
 /// of clocks make.
 const TOLERANCE: u64 = 48 * 40;
-/// Samples that wait, at most: ten seconds.
-const CAPACITY: u64 = 480_000;
+/// Samples that wait, at most: half a minute. A composition on a busy machine is late by less.
+const CAPACITY: u64 = 1_440_000;
 
 /// Samples of one track that wait for their time.
 #[derive(Debug, Default)]

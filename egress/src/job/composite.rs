@@ -9,11 +9,13 @@ use conclave_model::{EgressId, ParticipantSid, TrackSid};
 use conclave_rtc::{Codec, RecordedPacket, TrackSettings};
 
 use super::attendance::Attendance;
+use super::dropped::DroppedFrames;
 use super::handle::{Attendee, EgressHost, Progress};
 use super::input::{Means, TrackInput};
 use super::left_out::LeftOut;
 use super::run::Job;
 use super::scene::{Arrangement, Tile, arrange};
+use crate::backlog::Need;
 use crate::composite::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter, Picture, draw_initials, draw_tag};
 use crate::encoding::Media;
 use crate::ffmpeg::Ffmpeg;
@@ -21,13 +23,19 @@ use crate::places::{DecoderPlaces, Places};
 use crate::rtp::PublisherClock;
 use crate::settings::Encoding;
 use crate::sink::Sink;
+use crate::stopping::StopDeadline;
 
 /// How far the composition is behind the call: enough for repeated packets and for decoders.
 const DELAY: Duration = Duration::from_millis(800);
 /// How often it is looked whether something is due.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// How far the composition may fall behind before it leaves pictures out.
-const LATENESS: Duration = Duration::from_millis(500);
+/// How far the composition of a broadcast may fall behind before it leaves pictures out.
+const LIVE_LATENESS: Duration = Duration::from_millis(500);
+/// How far the composition of a file may fall behind: a busy machine decodes late, and nobody watches yet.
+const LATENESS: Duration = Duration::from_secs(11);
+/// How long the composition of a file waits for decoders. Their queues hold about as much.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Behind and between the tiles.
 const BLACK: [u8; 3] = [16, 128, 128];
 /// The colour behind a participant's initials.
@@ -41,6 +49,9 @@ pub struct Composition {
     pub ffmpeg: Ffmpeg,
     /// Of the decoders of all egresses.
     pub decoders: DecoderPlaces,
+    /// Whether it is a broadcast, which must not fall behind the call.
+    pub is_live: bool,
+    pub stop: StopDeadline,
 }
 
 /// The most sounds of a participant: a microphone, that of a screen, and some more.
@@ -71,6 +82,7 @@ pub struct CompositeJob {
     /// Of the decoders of this egress.
     decoders: DecoderPlaces,
     left_out: LeftOut,
+    dropped: DroppedFrames,
     tiles: Vec<Tile>,
     /// The picture without videos: names and initials.
     background: Picture,
@@ -79,6 +91,8 @@ pub struct CompositeJob {
     /// The numbers of the next picture and of the next chunk of sound.
     next_picture: u64,
     next_chunk: u64,
+    /// The number of the picture that the encoder took last.
+    last_picture: Option<u64>,
     sink: Box<dyn Sink>,
 }
 
@@ -102,12 +116,14 @@ impl CompositeJob {
             publishers: HashMap::new(),
             decoders: DecoderPlaces::of_egress(),
             left_out: LeftOut::default(),
+            dropped: DroppedFrames::default(),
             tiles: Vec::new(),
             background,
             speaker: ActiveSpeaker::default(),
             limiter: Limiter::default(),
             next_picture: 0,
             next_chunk: 0,
+            last_picture: None,
             sink,
         }
     }
@@ -186,8 +202,31 @@ impl CompositeJob {
         }
     }
 
-    /// Makes all pictures and chunks that are due at a moment since the start.
-    fn compose_until(&mut self, due: Duration) -> Result<(), String> {
+    /// Returns up to when a file can be composed now: usually a fixed delay behind the call, and no further than the decoders of what is
+    /// shown, as long as they make progress. Otherwise a busy machine would show videos late, beside audio that is not.
+    fn ready(&mut self, usual: Duration, now: Instant) -> Duration {
+        if self.composition.is_live || self.composition.stop.is_set() {
+            return usual;
+        }
+        let shown = self.tracks.values_mut().filter(|input| input.tile.is_some());
+        let awaited = shown.filter_map(|input| input.awaited(now)).min();
+        // A picture of that very moment would be composed without it.
+        let ready = awaited.map_or(usual, |at| at.saturating_sub(Duration::from_millis(1)).min(usual));
+        ready.max(usual.saturating_sub(PATIENCE))
+    }
+
+    /// Makes all pictures and chunks that are due now, up to the end. Returns up to when.
+    fn compose_due(&mut self, now: Instant, end: Duration) -> Result<Duration, String> {
+        let since_start = now.saturating_duration_since(self.start);
+        let Some(usual) = since_start.checked_sub(DELAY) else { return Ok(Duration::ZERO) };
+        let due = self.ready(usual, now).min(end);
+        self.compose_until(due, usual)?;
+        Ok(due)
+    }
+
+    /// Makes all pictures and chunks up to a moment since the start, of which a composition that is not late has come to `usual`.
+    fn compose_until(&mut self, due: Duration, usual: Duration) -> Result<(), String> {
+        let lateness = if self.composition.is_live { LIVE_LATENESS } else { LATENESS };
         loop {
             let (picture_at, chunk_at) = (self.picture_time(), self.chunk_end());
             let media = self.composition.media;
@@ -196,10 +235,10 @@ impl CompositeJob {
                 self.mix_chunk()?;
             } else if media.has_video && picture_at <= due {
                 self.advance(picture_at);
-                if due.saturating_sub(picture_at) > LATENESS {
-                    Progress::add(&self.progress.dropped_frames, 1);
+                if usual.saturating_sub(picture_at) > lateness {
+                    self.progress.add_dropped_frames(1);
                 } else {
-                    self.compose_picture(picture_at)?;
+                    self.compose_picture(self.next_picture, Need::Optional)?;
                 }
                 self.next_picture += 1;
             } else {
@@ -208,9 +247,25 @@ impl CompositeJob {
         }
     }
 
+    /// Makes sure that the last picture is there, so that it lasts to the end of the audio.
+    fn complete_video(&mut self) -> Result<(), String> {
+        let Some(last) = self.next_picture.checked_sub(1).filter(|_| self.composition.media.has_video) else {
+            return Ok(());
+        };
+        if self.last_picture != Some(last) {
+            return self.compose_picture(last, Need::Required);
+        }
+        // A server that stops skips what waits, perhaps the last picture, too.
+        if self.composition.stop.is_set() { self.compose_picture(self.next_picture, Need::Required) } else { Ok(()) }
+    }
+
+    /// Returns when the next picture is shown.
     fn picture_time(&self) -> Duration {
-        let rate = u64::from(self.composition.encoding.frame_rate);
-        Duration::from_micros(self.next_picture * 1_000_000 / rate)
+        self.time_of(self.next_picture)
+    }
+
+    fn time_of(&self, picture: u64) -> Duration {
+        Duration::from_micros(picture * 1_000_000 / u64::from(self.composition.encoding.frame_rate))
     }
 
     /// Returns when the next chunk is complete.
@@ -218,7 +273,8 @@ impl CompositeJob {
         chunk_time(self.next_chunk + 1)
     }
 
-    fn compose_picture(&mut self, at: Duration) -> Result<(), String> {
+    fn compose_picture(&mut self, number: u64, need: Need) -> Result<(), String> {
+        let at = self.time_of(number);
         let mut canvas = self.background.clone();
         for tile in &self.tiles {
             let input = tile.video.as_ref().and_then(|sid| self.tracks.get_mut(sid));
@@ -229,9 +285,12 @@ impl CompositeJob {
                 draw_tag(&mut canvas, tile.rect, &tile.name);
             }
         }
-        let is_taken = self.sink.write_picture(at, canvas.data)?;
-        let counter = if is_taken { &self.progress.frames } else { &self.progress.dropped_frames };
-        Progress::add(counter, 1);
+        if self.sink.write_picture(at, canvas.data, need)? {
+            self.last_picture = Some(number);
+            self.progress.add_frames(1);
+        } else {
+            self.progress.add_dropped_frames(1);
+        }
         Ok(())
     }
 
@@ -257,6 +316,7 @@ impl CompositeJob {
         let mut lost = 0;
         for (sid, input) in &mut self.tracks {
             lost += input.lost();
+            self.progress.add_dropped_frames(input.take_dropped());
             if input.needs_key_frame(now) {
                 self.host.request_key_frame(&self.egress, (&input.publisher, sid));
             }
@@ -268,10 +328,15 @@ impl CompositeJob {
         }
     }
 
-    fn note_progress(&self) {
+    fn note_progress(&mut self, now: Instant) {
         let done = if self.composition.media.has_video { self.picture_time() } else { chunk_time(self.next_chunk) };
-        Progress::set(&self.progress.media_millis, u64::try_from(done.as_millis()).unwrap_or(u64::MAX));
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let late = now.saturating_duration_since(self.start).saturating_sub(DELAY).saturating_sub(done);
+        Progress::set(&self.progress.media_millis, millis(done));
+        Progress::set(&self.progress.late_millis, millis(late));
         Progress::set(&self.progress.bytes, self.sink.bytes());
+        Progress::set(&self.progress.buffered_bytes, self.sink.buffered_bytes());
+        self.dropped.warn(&self.egress, &self.progress, now);
     }
 }
 
@@ -302,10 +367,8 @@ impl Job for CompositeJob {
     fn tick(&mut self, now: Instant) -> Result<(), String> {
         self.look_after_inputs(now);
         self.sink.look_after(now)?;
-        if let Some(due) = now.saturating_duration_since(self.start).checked_sub(DELAY) {
-            self.compose_until(due)?;
-        }
-        self.note_progress();
+        self.compose_due(now, Duration::MAX)?;
+        self.note_progress(now);
         Ok(())
     }
 
@@ -316,16 +379,15 @@ impl Job for CompositeJob {
     fn finish(mut self: Box<Self>, end: Instant) -> Result<bool, String> {
         // What was captured up to the end is on its way through the decoders.
         let end = end.saturating_duration_since(self.start);
-        let mut result = Ok(());
-        while result.is_ok() {
-            let due = self.start.elapsed().saturating_sub(DELAY).min(end);
-            result = self.compose_until(due);
-            if due >= end {
-                break;
+        let result = loop {
+            match self.compose_due(Instant::now(), end) {
+                Ok(done) if done >= end => break self.complete_video(),
+                Ok(_) => std::thread::sleep(INTERVAL),
+                Err(error) => break Err(error),
             }
-            std::thread::sleep(INTERVAL);
-        }
-        self.note_progress();
+        };
+        self.note_progress(Instant::now());
+        self.dropped.warn_at_end(&self.egress, &self.progress);
         let finished = self.sink.finish();
         result.and(finished)
     }

@@ -1,8 +1,8 @@
 //! The interface of a running egress.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel as unbounded, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel as unbounded};
 use std::time::{Duration, Instant};
 
 use conclave_model::egress::EgressStatus;
@@ -13,8 +13,10 @@ use parking_lot::Mutex;
 
 use crate::target::TargetState;
 
-/// Packets of all tracks of an egress that wait for its thread: about a second of a large room.
-pub(super) const QUEUE: usize = 8_192;
+/// Packets of an egress that wait for its thread, before video is dropped: about a second of a large room.
+const QUEUE: usize = 8_192;
+/// The same, before audio is dropped: about a minute of 20 microphones. A packet of audio takes some 300 bytes.
+const AUDIO_QUEUE: usize = 65_536;
 
 /// A participant that an egress may contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,10 +70,20 @@ pub trait EgressHost: Send + Sync + 'static {
     fn request_key_frame(&self, egress: &EgressId, track: (&ParticipantSid, &TrackSid));
 }
 
+/// Video frames of all egresses since the server was started, also of those that have ended.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Frames that were written or sent.
+    pub frames: AtomicU64,
+    /// Frames that were left out because this machine was too slow.
+    pub dropped_frames: AtomicU64,
+}
+
 /// What an egress has done. Read at any time.
 #[derive(Debug)]
 pub struct Progress {
     start: Instant,
+    totals: Arc<Totals>,
     /// Media that was written or sent, in milliseconds.
     pub media_millis: AtomicU64,
     /// Bytes that were written or sent.
@@ -84,6 +96,10 @@ pub struct Progress {
     pub lost_frames: AtomicU64,
     /// Packets that were lost because the egress was too slow.
     pub dropped_packets: AtomicU64,
+    /// Bytes on disk that the encoder has not read yet.
+    pub buffered_bytes: AtomicU64,
+    /// How far the composition is behind its usual delay, in milliseconds.
+    pub late_millis: AtomicU64,
     /// The receivers of a broadcast, in the order of its urls.
     targets: Mutex<Vec<TargetState>>,
     left_out: Mutex<LeftOutTracks>,
@@ -94,21 +110,28 @@ pub type LeftOutTracks = (usize, Vec<TrackSid>);
 
 impl Default for Progress {
     fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
+impl Progress {
+    fn new(totals: Arc<Totals>) -> Self {
         Self {
             start: Instant::now(),
+            totals,
             media_millis: AtomicU64::default(),
             bytes: AtomicU64::default(),
             frames: AtomicU64::default(),
             dropped_frames: AtomicU64::default(),
             lost_frames: AtomicU64::default(),
             dropped_packets: AtomicU64::default(),
+            buffered_bytes: AtomicU64::default(),
+            late_millis: AtomicU64::default(),
             targets: Mutex::default(),
             left_out: Mutex::default(),
         }
     }
-}
 
-impl Progress {
     /// Returns how long the egress has run.
     pub fn runs_for(&self) -> Duration {
         self.start.elapsed()
@@ -132,8 +155,14 @@ impl Progress {
         *self.left_out.lock() = (count, first);
     }
 
-    pub(crate) fn add(counter: &AtomicU64, count: u64) {
-        counter.fetch_add(count, Ordering::Relaxed);
+    pub(crate) fn add_frames(&self, count: u64) {
+        self.frames.fetch_add(count, Ordering::Relaxed);
+        self.totals.frames.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_dropped_frames(&self, count: u64) {
+        self.dropped_frames.fetch_add(count, Ordering::Relaxed);
+        self.totals.dropped_frames.fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn set(counter: &AtomicU64, value: u64) {
@@ -157,21 +186,53 @@ pub(crate) enum News {
 
 /// The queues of an egress, at its own end.
 pub(crate) struct Inputs {
-    pub packets: Receiver<RecordedPacket>,
+    pub packets: Packets,
     pub news: Receiver<News>,
     pub progress: Arc<Progress>,
 }
 
+/// The packets that wait for an egress.
+pub(crate) struct Packets {
+    receiver: Receiver<RecordedPacket>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Packets {
+    /// Returns the next packet, if one waits.
+    pub fn take(&self) -> Option<RecordedPacket> {
+        self.receiver.try_recv().ok().inspect(|_| self.count_taken())
+    }
+
+    /// Returns the next packet, for which it waits so long.
+    pub fn wait(&self, timeout: Duration) -> Result<RecordedPacket, RecvTimeoutError> {
+        self.receiver.recv_timeout(timeout).inspect(|_| self.count_taken())
+    }
+
+    /// Returns how many packets wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn count_taken(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 struct Queue {
-    packets: SyncSender<RecordedPacket>,
+    packets: Sender<RecordedPacket>,
+    waiting: Arc<AtomicUsize>,
     progress: Arc<Progress>,
 }
 
 impl PacketSink for Queue {
     fn try_send(&self, packet: RecordedPacket) -> bool {
-        let was_sent = self.packets.try_send(packet).is_ok();
+        // Video that is lost goes on at the next key frame; what is lost of audio is silence.
+        let limit = if packet.codec == Codec::Opus { AUDIO_QUEUE } else { QUEUE };
+        let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < limit;
+        let was_sent = has_room && self.packets.send(packet).is_ok();
         if !was_sent {
-            Progress::add(&self.progress.dropped_packets, 1);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.progress.dropped_packets.fetch_add(1, Ordering::Relaxed);
         }
         was_sent
     }
@@ -207,11 +268,11 @@ impl JobHandle {
     }
 }
 
-/// Creates the queues of an egress.
-pub(crate) fn channel() -> (JobHandle, Inputs) {
-    let (packet_sender, packets) = sync_channel(QUEUE);
-    let (news_sender, news) = unbounded();
-    let progress = Arc::new(Progress::default());
-    let sink = Arc::new(Queue { packets: packet_sender, progress: Arc::clone(&progress) });
+/// Creates the queues of an egress, whose frames are also counted in `totals`.
+pub(crate) fn channel(totals: Arc<Totals>) -> (JobHandle, Inputs) {
+    let ((packets, receiver), (news_sender, news)) = (unbounded(), unbounded());
+    let (waiting, progress) = (Arc::<AtomicUsize>::default(), Arc::new(Progress::new(totals)));
+    let sink = Arc::new(Queue { packets, waiting: Arc::clone(&waiting), progress: Arc::clone(&progress) });
+    let packets = Packets { receiver, waiting };
     (JobHandle { news: news_sender, sink, progress: Arc::clone(&progress) }, Inputs { packets, news, progress })
 }

@@ -32,6 +32,8 @@ pub struct TrackInput {
     requested: Option<Instant>,
     /// Whether there was no place for a decoder.
     is_left_out: bool,
+    /// Frames that were lost because a decoder was too slow, since the last look.
+    dropped: usize,
 }
 
 /// With what decoders are started.
@@ -54,6 +56,7 @@ impl TrackInput {
             picture: None,
             requested: None,
             is_left_out: false,
+            dropped: 0,
         }
     }
 
@@ -72,7 +75,7 @@ impl TrackInput {
             if self.codec == Codec::Opus {
                 self.hear(&frame, arrived, means)?;
             } else if let Some(size) = self.tile {
-                self.see(&frame, size, means)?;
+                self.see(&frame, arrived, size, means)?;
             }
         }
         Ok(())
@@ -88,7 +91,7 @@ impl TrackInput {
         Ok(())
     }
 
-    fn see(&mut self, frame: &Frame, size: (u32, u32), means: &Means<'_>) -> Result<(), String> {
+    fn see(&mut self, frame: &Frame, arrived: Instant, size: (u32, u32), means: &Means<'_>) -> Result<(), String> {
         if frame.is_key && self.newest().is_none_or(|decoder| decoder.size != size) {
             // Without a place for a second decoder, the pictures of the first one are shown in the new size.
             match Places::take_all(means.places) {
@@ -99,8 +102,9 @@ impl TrackInput {
                 None => self.is_left_out = self.video.is_none(),
             }
         }
-        self.video.take_if(|decoder| !decoder.push(frame));
-        self.next.take_if(|decoder| !decoder.push(frame));
+        let stopped = self.video.take_if(|decoder| !decoder.push(frame, arrived));
+        self.dropped += stopped.map_or(0, |decoder| decoder.pending());
+        self.next.take_if(|decoder| !decoder.push(frame, arrived));
         Ok(())
     }
 
@@ -108,6 +112,16 @@ impl TrackInput {
     pub fn take_left_out(&mut self) -> bool {
         let is_too_large = self.reader.take_too_large();
         std::mem::take(&mut self.is_left_out) || is_too_large
+    }
+
+    /// Returns the frames that were lost because a decoder was too slow, since the last call.
+    pub fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped) as u64
+    }
+
+    /// Returns when the next frame was captured whose picture is still to come, if its decoder makes progress.
+    pub fn awaited(&mut self, now: Instant) -> Option<Duration> {
+        self.video.as_mut().or(self.next.as_mut())?.awaited(now)
     }
 
     fn newest(&self) -> Option<&VideoDecoder> {

@@ -2,6 +2,7 @@
 
 mod attendance;
 mod composite;
+mod dropped;
 mod handle;
 mod input;
 mod left_out;
@@ -11,7 +12,7 @@ mod silence;
 mod track;
 
 pub(crate) use composite::{CompositeJob, Composition};
-pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress};
+pub use handle::{Attendee, AttendeeTrack, EgressHost, JobEvent, JobHandle, LeftOutTracks, Progress, Totals};
 pub(crate) use handle::{Inputs, channel};
 pub(crate) use run::{Job, Limits, run};
 pub(crate) use scene::Arrangement;

@@ -1,13 +1,13 @@
 //! The loop of an egress, around what it does.
 
 use std::ops::ControlFlow;
-use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use conclave_model::egress::EgressStatus;
 use conclave_rtc::RecordedPacket;
 
-use super::handle::{Attendee, Inputs, JobEvent, News, QUEUE};
+use super::handle::{Attendee, Inputs, JobEvent, News};
 
 /// What an egress does with packets. An `Err` has the reason of a failure.
 pub trait Job {
@@ -57,6 +57,7 @@ pub fn run(
         ControlFlow::Continue(()) => run_until_end(&mut *job, room, inputs, limits, &mut on_event),
         ControlFlow::Break(at) => Ok(End::Stopped(at)),
     });
+    let ended = ended.and_then(|end| take_rest(&mut *job, inputs, end));
     let was_active = job.is_active();
     let ended = ended.and_then(|end| take_queued(&mut *job, inputs).map(|()| end));
     let finished = job.finish(if let Ok(End::Stopped(at)) = ended { at } else { Instant::now() });
@@ -146,7 +147,18 @@ fn run_until_end(
 
 /// Takes the packets that are there.
 fn take_queued(job: &mut dyn Job, inputs: &Inputs) -> Result<(), String> {
-    inputs.packets.try_iter().take(QUEUE).try_for_each(|packet| job.packet(packet))
+    // Those that come meanwhile are for the next time: a tick must not wait for ever.
+    let waiting = inputs.packets.waiting();
+    std::iter::from_fn(|| inputs.packets.take()).take(waiting).try_for_each(|packet| job.packet(packet))
+}
+
+/// Takes the packets that arrived before the end and wait still.
+fn take_rest(job: &mut dyn Job, inputs: &Inputs, end: End) -> Result<End, String> {
+    if let End::Stopped(at) = end {
+        let rest = std::iter::from_fn(|| inputs.packets.take()).take(inputs.packets.waiting());
+        rest.filter(|packet| packet.arrived <= at).try_for_each(|packet| job.packet(packet))?;
+    }
+    Ok(end)
 }
 
 /// Takes packets until a moment, at least those that are there: an egress that is late for its ticks must not fall behind the call, too.
@@ -156,9 +168,9 @@ fn take_packets(job: &mut dyn Job, inputs: &Inputs, until: Instant) -> Result<()
         if wait.is_zero() {
             return take_queued(job, inputs);
         }
-        match inputs.packets.recv_timeout(wait) {
+        match inputs.packets.wait(wait) {
             Ok(packet) => job.packet(packet)?,
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(_) => return Ok(()),
         }
     }
 }
@@ -232,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_output_ends_when_the_egress_was_stopped_and_not_when_it_notices_that() {
-        let ((handle, inputs), job) = (channel(), Idle::default());
+        let ((handle, inputs), job) = (channel(Arc::default()), Idle::default());
         let begun = Instant::now();
         handle.set_attendance(vec![], false);
         handle.stop();
@@ -243,7 +255,7 @@ mod tests {
 
     #[test]
     fn an_egress_whose_tick_is_due_takes_all_packets_that_are_there_before_it() {
-        let ((handle, inputs), job) = (channel(), Idle::default());
+        let ((handle, inputs), job) = (channel(Arc::default()), Idle::default());
         handle.set_attendance(vec![], false);
         assert!((0..100).all(|_| handle.sink().try_send(packet())));
         run(|| Ok(Box::new(job.clone())), &inputs, Limits { longest: Duration::ZERO, empty: HOUR }, |_| {});
@@ -254,7 +266,7 @@ mod tests {
 
     #[test]
     fn an_egress_is_complete_when_its_room_has_had_no_participants_for_long_enough() {
-        let (handle, inputs) = channel();
+        let (handle, inputs) = channel(Arc::default());
         handle.set_attendance(vec![], true);
         let mut events = Vec::new();
         let limits = Limits { longest: HOUR, empty: Duration::from_millis(20) };
@@ -265,7 +277,7 @@ mod tests {
 
     #[test]
     fn an_egress_goes_on_in_a_room_whose_participants_it_does_not_contain() {
-        let (handle, inputs) = channel();
+        let (handle, inputs) = channel(Arc::default());
         handle.set_attendance(vec![], true);
         handle.set_attendance(vec![], false);
         let limits = Limits { longest: HOUR, empty: Duration::ZERO };

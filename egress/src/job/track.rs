@@ -14,6 +14,7 @@ use super::handle::{Attendee, EgressHost, Progress};
 use super::left_out::LeftOut;
 use super::run::Job;
 use super::silence::AudioTimeline;
+use crate::backlog::Capacity;
 use crate::matroska::Writer;
 use crate::output::OutputFile;
 use crate::process::{Process, SendError};
@@ -22,8 +23,6 @@ use crate::track_header::header;
 
 /// How often ffmpeg is looked after.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Frames that wait for ffmpeg: some seconds of video.
-const QUEUE: usize = 512;
 /// How late a packet of audio may come. What is missing is silence from then on, so that a pause of any length comes to ffmpeg bit by bit.
 const LATE: Duration = Duration::from_secs(5);
 
@@ -40,6 +39,8 @@ pub struct TrackJob {
     /// The participant that publishes the track, once it is known.
     attendee: Option<Attendee>,
     output: OutputFile,
+    /// Bounds of what waits for ffmpeg.
+    backlog: Capacity,
     process: Option<Process>,
     /// The last frame of video, which lasts until the next one.
     last: Option<Frame>,
@@ -50,7 +51,7 @@ pub struct TrackJob {
 impl TrackJob {
     pub fn new(
         (egress, track, codec): (EgressId, TrackSid, Codec),
-        output: OutputFile,
+        (output, backlog): (OutputFile, Capacity),
         host: Arc<dyn EgressHost>,
         progress: Arc<Progress>,
     ) -> Self {
@@ -66,6 +67,7 @@ impl TrackJob {
             reader: TrackReader::new(codec, start),
             attendee: None,
             output,
+            backlog,
             process: None,
             last: None,
             timeline: AudioTimeline::default(),
@@ -79,8 +81,8 @@ impl TrackJob {
             return Ok(());
         }
         let Some(header) = header(self.codec, frame) else { return Ok(()) };
-        let process = self.output.start(&["-c".into(), "copy".into()], QUEUE)?;
-        process.send(Writer::header(&[header])).map_err(|_| "ffmpeg does not read".to_owned())?;
+        let process = self.output.start(&["-c".into(), "copy".into()], self.backlog.clone())?;
+        process.try_send(Writer::header(&[header])).map_err(|_| "ffmpeg does not read".to_owned())?;
         self.process = Some(process);
         Ok(())
     }
@@ -93,7 +95,7 @@ impl TrackJob {
         if self.process.is_none() {
             return Ok(());
         }
-        Progress::add(&self.progress.frames, 1);
+        self.progress.add_frames(1);
         match self.last.replace(frame) {
             Some(before) => self.send(before.at, Writer::frame(1, before.at, before.is_key, &before.data)),
             None => Ok(()),
@@ -134,7 +136,7 @@ impl TrackJob {
         let Some(process) = &self.process else { return Ok(()) };
         match process.try_send(frame) {
             Ok(()) => Ok(()),
-            // The disk is too slow for a stream that is far slower than any disk.
+            // The disk is too slow for a stream that is far slower than any disk, and the buffer of minutes is full.
             Err(SendError::Full) => Err("the file cannot be written fast enough".into()),
             Err(SendError::Closed) => self.check_process(),
         }
@@ -178,6 +180,8 @@ impl Job for TrackJob {
             self.fill_late(now)?;
         }
         Progress::set(&self.progress.bytes, self.output.bytes());
+        let buffered = self.process.as_ref().map(Process::buffered_bytes);
+        Progress::set(&self.progress.buffered_bytes, buffered.unwrap_or_default());
         if self.left_out.is_due(now) {
             let left_out = self.reader.take_too_large().then(|| self.track.clone());
             self.left_out.note(&self.egress, left_out.into_iter().collect(), &self.progress, now);

@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::endpoint::Endpoint;
+use super::eyeballs;
 
 /// How long the connection to one address may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,18 +75,11 @@ impl Dialler {
         if !found.iter().all(|address| self.filter.permits(address.ip())) {
             return Err("the receiver has an address that is not public".into());
         }
-        let mut failure = "the name of the receiver is not known".to_owned();
-        for address in found {
-            let left = deadline.saturating_duration_since(Instant::now()).min(CONNECT_TIMEOUT);
-            if left.is_zero() {
-                break;
-            }
-            match TcpStream::connect_timeout(&address, left).and_then(configured) {
-                Ok(socket) => return Ok(socket),
-                Err(error) => failure = describe(&error),
-            }
+        if found.is_empty() {
+            return Err("the name of the receiver is not known".into());
         }
-        Err(failure)
+        let connected = eyeballs::connect(&found, CONNECT_TIMEOUT, deadline);
+        connected.and_then(configured).map_err(|error| describe(&error))
     }
 }
 

@@ -2,7 +2,7 @@
 //! its stream key.
 //!
 //! - `endpoint`: where a url leads. `chunks`, `amf`, `client`: the protocol, without I/O.
-//! - `dialler`: checked addresses and TLS. `connection`: a thread for each connection.
+//! - `dialler`: checked addresses and TLS. `eyeballs`: the address that answers first. `connection`: a thread for each connection.
 
 mod amf;
 mod chunks;
@@ -10,6 +10,7 @@ mod client;
 mod connection;
 mod dialler;
 mod endpoint;
+mod eyeballs;
 
 pub use connection::{Connection, ConnectionState};
 pub use dialler::Dialler;

@@ -1,7 +1,7 @@
 //! Recordings and broadcasts on the embedded plane. One of a room that only the sandbox has filled is simulated: a status that
 //! time and the sandbox change, so that an integration can test each course that an egress can take.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use conclave_egress::Attendee;
@@ -36,12 +36,21 @@ pub(super) struct Attendance {
     pub attendees: Vec<Attendee>,
     /// The tracks that it gets, with their publishers.
     pub attached: BTreeMap<TrackSid, ParticipantSid>,
+    /// The tracks that it does not get because they are encrypted, as the log has them.
+    pub encrypted: BTreeSet<TrackSid>,
 }
 
 impl Attendance {
     /// Starts without participants.
     pub const fn new(source: EgressSource) -> Self {
-        Self { source, was_told: false, is_room_empty: false, attendees: Vec::new(), attached: BTreeMap::new() }
+        Self {
+            source,
+            was_told: false,
+            is_room_empty: false,
+            attendees: Vec::new(),
+            attached: BTreeMap::new(),
+            encrypted: BTreeSet::new(),
+        }
     }
 }
 

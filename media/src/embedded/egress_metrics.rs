@@ -1,12 +1,14 @@
 //! Metrics of the recordings and broadcasts that run with ffmpeg.
 
 use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use conclave_egress::Totals;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, GaugeVec, Opts, Registry};
+use prometheus::{Error, GaugeVec, IntCounter, Opts, Registry};
 
-use super::jobs::JobProgress;
+use super::jobs::{JobProgress, Jobs};
 use super::plane::{EmbeddedPlane, Inner};
 
 /// A number of a running egress.
@@ -38,6 +40,11 @@ const METRICS: &[EgressMetric] = &[
         value: |progress| progress.dropped_frames as f64,
     },
     EgressMetric {
+        name: "conclave_egress_buffered_bytes",
+        help: "Bytes on disk that the encoder of a running recording or broadcast has not read yet",
+        value: |progress| progress.buffered_bytes as f64,
+    },
+    EgressMetric {
         name: "conclave_egress_speed",
         help: "Media of a running recording or broadcast for each second that it has run: 1 if it keeps up",
         value: |progress| progress.speed,
@@ -49,11 +56,33 @@ const METRICS: &[EgressMetric] = &[
     },
 ];
 
+/// A number of all egresses since the server was started: one that runs for a few seconds is in it, however rarely metrics are read.
+struct TotalMetric {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&Totals) -> &AtomicU64,
+}
+
+const TOTALS: &[TotalMetric] = &[
+    TotalMetric {
+        name: "conclave_egress_frames_total",
+        help: "Frames of video of recordings and broadcasts",
+        value: |totals| &totals.frames,
+    },
+    TotalMetric {
+        name: "conclave_egress_dropped_frames_total",
+        help: "Frames of video that recordings and broadcasts have left out because this machine was too slow",
+        value: |totals| &totals.dropped_frames,
+    },
+];
+
 /// Shows the egresses that run when the metrics are read.
 struct EgressCollector {
     plane: Weak<Inner>,
     /// One for each of [`METRICS`].
     gauges: Vec<GaugeVec>,
+    /// One for each of [`TOTALS`].
+    counters: Vec<IntCounter>,
 }
 
 impl EmbeddedPlane {
@@ -64,18 +93,22 @@ impl EmbeddedPlane {
     pub fn register_egress_metrics(&self, registry: &Registry) -> Result<(), Error> {
         let gauge = |metric: &EgressMetric| GaugeVec::new(Opts::new(metric.name, metric.help), &["egress_id"]);
         let gauges = METRICS.iter().map(gauge).collect::<Result<_, _>>()?;
+        let counter = |metric: &TotalMetric| IntCounter::new(metric.name, metric.help);
+        let counters = TOTALS.iter().map(counter).collect::<Result<_, _>>()?;
         let plane = std::sync::Arc::downgrade(self.inner());
-        registry.register(Box::new(EgressCollector { plane, gauges }))
+        registry.register(Box::new(EgressCollector { plane, gauges, counters }))
     }
 }
 
 impl Collector for EgressCollector {
     fn desc(&self) -> Vec<&Desc> {
-        self.gauges.iter().flat_map(Collector::desc).collect()
+        self.gauges.iter().flat_map(Collector::desc).chain(self.counters.iter().flat_map(Collector::desc)).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let running = self.plane.upgrade().and_then(|plane| Some(plane.jobs.as_ref()?.running())).unwrap_or_default();
+        let plane = self.plane.upgrade();
+        let jobs = plane.as_ref().and_then(|plane| plane.jobs.as_ref());
+        let running = jobs.map(Jobs::running).unwrap_or_default();
         let mut families = Vec::new();
         for (metric, gauge) in METRICS.iter().zip(&self.gauges) {
             // Those that have ended are not shown any more.
@@ -84,6 +117,11 @@ impl Collector for EgressCollector {
                 gauge.with_label_values(&[id.as_str()]).set((metric.value)(progress));
             }
             families.extend(gauge.collect());
+        }
+        for (metric, counter) in TOTALS.iter().zip(&self.counters) {
+            let total = jobs.map_or(0, |jobs| (metric.value)(jobs.engine().totals()).load(Ordering::Relaxed));
+            counter.inc_by(total.saturating_sub(counter.get()));
+            families.extend(counter.collect());
         }
         families
     }

@@ -74,8 +74,8 @@ impl Inner {
                 EgressSource::Track(track) => machine.codec_of(track),
                 EgressSource::Participant(_) | EgressSource::RoomComposite { .. } => None,
             };
-            (machine.unused_egress_id(), codec)
-        })?;
+            machine.check_encryption(&plan.source).map(|()| (machine.unused_egress_id(), codec))
+        })??;
         let (engine, to_prepare) = (Arc::clone(jobs.engine()), Arc::clone(&plan));
         let prepared = tokio::task::spawn_blocking(move || engine.prepare(&to_prepare, codec)).await;
         let prepared = prepared.map_err(|error| MediaError::Refused(error.to_string()))??;

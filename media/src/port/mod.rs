@@ -242,6 +242,12 @@ pub enum MediaError {
     /// The track that is to be recorded is not published.
     #[error("the room has no such track")]
     NoSuchTrack,
+    /// All tracks that are to be recorded are encrypted end to end.
+    #[error("the server cannot decrypt what is encrypted end to end, so there is nothing to record")]
+    Encrypted {
+        /// The field of the request that names the tracks.
+        field: &'static str,
+    },
     /// No file can have the path that a recording was asked for. The text is for the client.
     #[error("{0}")]
     InvalidFilepath(String),

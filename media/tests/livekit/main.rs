@@ -114,6 +114,7 @@ fn message(error: MediaError) -> String {
         MediaError::Unavailable(message) | MediaError::Refused(message) => message,
         other @ (MediaError::CircuitOpen { .. }
         | MediaError::NoSuchTrack
+        | MediaError::Encrypted { .. }
         | MediaError::InvalidFilepath(_)
         | MediaError::Busy { .. }) => {
             panic!("{other}")

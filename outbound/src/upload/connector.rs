@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use conclave_model::address::AddressFilter;
 use http_body_util::BodyExt as _;
+use md5::{Digest as _, Md5};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
@@ -14,7 +17,7 @@ use object_store::client::{
 use parking_lot::Mutex;
 use ureq::Error;
 use ureq::http::uri::Scheme;
-use ureq::http::{Request, Response};
+use ureq::http::{HeaderValue, Method, Request, Response, StatusCode};
 
 use super::UploadFailure;
 use crate::client::{Client, config_trusting};
@@ -30,6 +33,21 @@ const PART_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_RESPONSE: u64 = 1024 * 1024;
 /// Characters of the code of an error.
 const MAX_CODE: usize = 64;
+/// Codes of requests that are made again at once: they did not arrive whole, or in time. S3 has them with the status 400.
+const DAMAGED: [&str; 5] =
+    ["RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch", "Md5Mismatch"];
+/// Codes of a storage that is too busy, whatever the status. Requests are made again after a while.
+const BUSY: [&str; 7] = [
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "RequestLimitExceeded",
+    "TooManyRequests",
+    "ServerBusy",
+    "InternalError",
+];
+/// Codes for which the whole file is uploaded again: the storage has lost the upload in parts, or parts of it.
+const LOST: [&str; 4] = ["NoSuchUpload", "InvalidPart", "InvalidBlockList", "InvalidBlobOrBlock"];
 
 /// The client of one attempt. It remembers why the last request has failed, in words without urls.
 #[derive(Debug, Clone)]
@@ -85,14 +103,24 @@ impl HttpConnector for Connector {
 impl HttpService for Connector {
     /// Blocks: an attempt has a thread of its own.
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let response = self.send(Request::from_parts(parts, body)).map_err(|error| {
+        if parts.method == Method::PUT
+            && let Ok(sum) = HeaderValue::from_str(&BASE64_STANDARD.encode(Md5::digest(&body)))
+        {
+            // Buckets with Object Lock refuse parts without it. S3, its imitations, Google and Azure all check it; newer checksums
+            // are unknown to some. It need not be among the signed headers.
+            parts.headers.insert("content-md5", sum);
+        }
+        let mut response = self.send(Request::from_parts(parts, body)).map_err(|error| {
             self.remember(failure(&error));
             HttpError::new(kind(&error), error)
         })?;
         if !response.status().is_success() {
             self.remember(refusal(&response));
+        }
+        if let Some(status) = repeated_status(&response) {
+            *response.status_mut() = status;
         }
         Ok(response.map(Into::into))
     }
@@ -128,8 +156,22 @@ fn refusal(response: &Response<Vec<u8>>) -> UploadFailure {
     let status = response.status();
     let code = code(response.body()).map(|code| format!(" {code}")).unwrap_or_default();
     let reason = format!("the storage answered {}{code}", status.as_u16());
-    let is_temporary = status.is_server_error() || matches!(status.as_u16(), 408 | 409 | 429);
+    let is_lost = self::code(response.body()).is_some_and(|code| LOST.contains(&code));
+    let is_temporary = status.is_server_error()
+        || matches!(status.as_u16(), 408 | 409 | 429)
+        || repeated_status(response).is_some()
+        || is_lost;
     if is_temporary { UploadFailure::Interrupted(reason) } else { UploadFailure::Refused(reason) }
+}
+
+/// Returns the status by which the client knows that a request has to be made again, if the storage says so only by a code.
+fn repeated_status(response: &Response<Vec<u8>>) -> Option<StatusCode> {
+    let code = if response.status().is_client_error() { code(response.body())? } else { return None };
+    match code {
+        code if DAMAGED.contains(&code) => Some(StatusCode::REQUEST_TIMEOUT),
+        code if BUSY.contains(&code) => Some(StatusCode::SERVICE_UNAVAILABLE),
+        _ => None,
+    }
 }
 
 /// Returns the code of an error in XML, such as `NoSuchBucket`.
@@ -178,6 +220,45 @@ mod tests {
         for (status, is_temporary) in [(500, true), (503, true), (429, true), (408, true), (404, false), (301, false)] {
             let failure = refusal(&response(status, ""));
             assert_eq!(matches!(failure, UploadFailure::Interrupted(_)), is_temporary, "{status}");
+        }
+    }
+
+    #[test]
+    fn what_a_storage_says_by_a_code_decides_whether_it_is_tried_again() {
+        for (status, code, is_temporary, repeated) in [
+            (400, "RequestTimeout", true, Some(408)),
+            (400, "BadDigest", true, Some(408)),
+            (400, "SlowDown", true, Some(503)),
+            (403, "RequestLimitExceeded", true, Some(503)),
+            (503, "SlowDown", true, None),
+            (404, "NoSuchUpload", true, None),
+            (400, "InvalidPart", true, None),
+            (400, "InvalidBlockList", true, None),
+            (404, "NoSuchBucket", false, None),
+            (403, "AccessDenied", false, None),
+            (400, "EntityTooSmall", false, None),
+        ] {
+            let response = response(status, &format!("<Error><Code>{code}</Code></Error>"));
+            let is_interrupted = matches!(refusal(&response), UploadFailure::Interrupted(_));
+            assert_eq!(is_interrupted, is_temporary, "{status} {code}");
+            assert_eq!(repeated_status(&response).map(|status| status.as_u16()), repeated, "{status} {code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_put_has_its_md5_and_nothing_else_has() {
+        let echo = test_http_server::serve(|request, mut stream| {
+            let sum = request.headers.iter().find(|(name, _)| name == "content-md5");
+            let sum = sum.map_or("none", |(_, value)| value);
+            let _ = test_http_server::Response::new(200).body(sum).send(&mut stream);
+        });
+        let mut connector = Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]));
+        connector.allows_http = true;
+        for (method, expected) in [(Method::PUT, "XUFAKrxLKna5cZ2REBfFkg=="), (Method::POST, "none")] {
+            let request = Request::builder().method(method).uri(format!("http://{echo}/"));
+            let response = connector.call(request.body("hello".to_owned().into()).unwrap()).await.unwrap();
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(body, expected);
         }
     }
 }

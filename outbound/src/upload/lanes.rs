@@ -18,9 +18,6 @@ const WORKING: PermitLimits = PermitLimits { total: 6, of_project: 2 };
 /// Those to storages whose last attempt was interrupted.
 const INTERRUPTED: PermitLimits = PermitLimits { total: 4, of_project: 1 };
 
-/// The priority of an attempt below everything else in the process.
-const NICENESS: i32 = 10;
-
 /// The threads of attempts.
 #[derive(Debug)]
 pub(super) struct Lanes {
@@ -30,11 +27,8 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub fn new() -> io::Result<Self> {
-        // Of this thread alone. It keeps the usual priority if the system refuses.
-        let lower_priority = || {
-            let _ = rustix::process::setpriority_process(None, NICENESS);
-        };
+    /// Starts threads when they are needed. Each calls `lower_priority` first.
+    pub fn new(lower_priority: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         Ok(Self { pool: Pool::new("upload", [WORKING, INTERRUPTED], lower_priority)?, interrupted: Mutex::default() })
     }
 
@@ -85,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_attempts_of_one_project_leave_slots_to_another() {
-        let (lanes, one, other) = (Lanes::new().unwrap(), ProjectId::new(), ProjectId::new());
+        let (lanes, one, other) = (Lanes::new(|| {}).unwrap(), ProjectId::new(), ProjectId::new());
         let (storage, others) = (DestinationId::new(), DestinationId::new());
         let held = take_all(&lanes, &one, &storage);
         assert_eq!(held.len(), WORKING.of_project);
@@ -94,7 +88,7 @@ mod tests {
 
     #[test]
     fn storages_that_hang_wait_for_each_other_and_no_other_for_them() {
-        let (lanes, hanging) = (Lanes::new().unwrap(), Err(UploadFailure::Interrupted("timed out".into())));
+        let (lanes, hanging) = (Lanes::new(|| {}).unwrap(), Err(UploadFailure::Interrupted("timed out".into())));
         let projects = [(); 20].map(|()| (ProjectId::new(), DestinationId::new()));
         projects.iter().for_each(|(_, storage)| lanes.note(storage, &hanging));
         let held: Vec<_> = projects.iter().flat_map(|(project, storage)| take_all(&lanes, project, storage)).collect();
@@ -108,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_attempt_has_its_result_and_one_that_is_interrupted_is_noted() {
-        let (lanes, project, storage) = (Lanes::new().unwrap(), ProjectId::new(), DestinationId::new());
+        let (lanes, project, storage) = (Lanes::new(|| {}).unwrap(), ProjectId::new(), DestinationId::new());
         let interrupted = || Err(UploadFailure::Interrupted("timed out".into()));
         assert!(lanes.run(&project, &storage, || Ok(())).await.is_ok());
         assert_eq!(take_all(&lanes, &project, &storage).len(), WORKING.of_project);

@@ -88,12 +88,17 @@ impl Drop for RunningUpload {
 
 impl Uploader {
     /// Returns an uploader of the files in a directory, with a directory for each project, to addresses that `filter` permits. The
-    /// certificates of `roots` are trusted. Threads are started when needed.
+    /// certificates of `roots` are trusted. Threads are started when needed; each calls `lower_priority` first.
     ///
     /// # Errors
     /// The operating system refuses the resources.
-    pub fn new(recordings: PathBuf, filter: AddressFilter, roots: TrustedRoots) -> io::Result<Self> {
-        let (connector, lanes) = (Connector::new(filter, roots), Arc::new(Lanes::new()?));
+    pub fn new(
+        recordings: PathBuf,
+        filter: AddressFilter,
+        roots: TrustedRoots,
+        lower_priority: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let (connector, lanes) = (Connector::new(filter, roots), Arc::new(Lanes::new(lower_priority)?));
         Ok(Self { recordings, connector, lanes, running: Mutex::default() })
     }
 

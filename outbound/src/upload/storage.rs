@@ -9,7 +9,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{Attribute, Attributes, BackoffConfig, PutMultipartOptions, RetryConfig};
+use object_store::{Attribute, Attributes, BackoffConfig, ObjectStore, PutMultipartOptions, RetryConfig};
 
 use super::UploadFailure;
 use super::connector::Connector;
@@ -17,9 +17,14 @@ use super::connector::Connector;
 /// The region of a storage that has none.
 const DEFAULT_REGION: &str = "us-east-1";
 
+/// A storage that takes files in parts, and says what it has.
+pub(super) trait Store: MultipartStore + ObjectStore {}
+
+impl<T: MultipartStore + ObjectStore> Store for T {}
+
 /// An object in a storage.
 pub(super) struct Storage {
-    pub store: Box<dyn MultipartStore>,
+    pub store: Box<dyn Store>,
     /// The name of the object, the same in each attempt.
     pub object: Path,
     /// What is stored beside the object.
@@ -36,7 +41,7 @@ impl Storage {
         filepath: &FilePath,
         connector: &mut Connector,
     ) -> Result<Self, UploadFailure> {
-        let opened: Result<Box<dyn MultipartStore>, object_store::Error> = match config {
+        let opened: Result<Box<dyn Store>, object_store::Error> = match config {
             RecordingConfig::S3(s3) => open_s3(s3, connector),
             RecordingConfig::Gcp(gcp) => open_gcp(gcp, connector),
             RecordingConfig::Azure(azure) => open_azure(azure, connector),
@@ -59,7 +64,7 @@ fn retries() -> RetryConfig {
     RetryConfig { backoff, max_retries: 4, retry_timeout: Duration::from_secs(60) }
 }
 
-fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box<dyn MultipartStore>> {
+fn open_s3(s3: &S3Config, connector: &mut Connector) -> object_store::Result<Box<dyn Store>> {
     connector.allows_http = s3.endpoint.as_ref().is_some_and(|endpoint| !endpoint.starts_with("https:"));
     let mut builder = AmazonS3Builder::new()
         .with_http_connector(connector.clone())
@@ -92,7 +97,7 @@ fn address_of(s3: &S3Config) -> (Option<String>, bool) {
     }
 }
 
-fn open_gcp(gcp: &GcpConfig, connector: &Connector) -> object_store::Result<Box<dyn MultipartStore>> {
+fn open_gcp(gcp: &GcpConfig, connector: &Connector) -> object_store::Result<Box<dyn Store>> {
     let builder = GoogleCloudStorageBuilder::new()
         .with_http_connector(connector.clone())
         .with_retry(retries())
@@ -101,7 +106,7 @@ fn open_gcp(gcp: &GcpConfig, connector: &Connector) -> object_store::Result<Box<
     Ok(Box::new(builder.build()?))
 }
 
-fn open_azure(azure: &AzureConfig, connector: &Connector) -> object_store::Result<Box<dyn MultipartStore>> {
+fn open_azure(azure: &AzureConfig, connector: &Connector) -> object_store::Result<Box<dyn Store>> {
     let builder = MicrosoftAzureBuilder::new()
         .with_http_connector(connector.clone())
         .with_retry(retries())

@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use object_store::PutPayload;
 use object_store::multipart::PartId;
+use object_store::{GetOptions, PutPayload};
 
 use super::connector::Connector;
 use super::storage::Storage;
@@ -81,8 +81,20 @@ impl Transfer {
             self.progress.add_sent(bytes);
         }
         let Storage { store, object, .. } = &self.storage;
-        store.complete_multipart(object, multipart, parts).await.map_err(|_| self.failure())?;
-        Ok(())
+        if store.complete_multipart(object, multipart, parts).await.is_ok() {
+            return Ok(());
+        }
+        let failure = self.failure();
+        // The response to the first request can be lost after the storage has made the object. The next one then says that it knows no
+        // such upload.
+        if self.is_complete().await { Ok(()) } else { Err(failure) }
+    }
+
+    /// Returns whether the storage has the object. No other recording has its name.
+    async fn is_complete(&self) -> bool {
+        let Storage { store, object, .. } = &self.storage;
+        let found = store.get_opts(object, GetOptions::new().with_head(true)).await;
+        found.is_ok_and(|found| found.meta.size == self.size)
     }
 
     fn read(&mut self, bytes: u64) -> Result<PutPayload, UploadFailure> {

@@ -166,13 +166,19 @@ impl Client {
 
     /// Announces a track. It is sent from when the server has answered.
     pub fn announce(&mut self, medium: MediaKind) {
+        self.announce_with(medium, proto::encryption::Type::None);
+    }
+
+    /// Announces a track that is encrypted end to end in a way, or not.
+    pub fn announce_with(&mut self, medium: MediaKind, encryption: proto::encryption::Type) {
         let (kind, source) = match medium {
             MediaKind::Audio => (proto::TrackType::Audio, proto::TrackSource::Microphone),
             MediaKind::Video => (proto::TrackType::Video, proto::TrackSource::Camera),
         };
         let cid = format!("cid-{}-{}", medium, self.offers);
-        let (r#type, source) = (kind.into(), source.into());
-        self.request(Request::AddTrack(proto::AddTrackRequest { cid, r#type, source, ..Default::default() }));
+        let (r#type, source, encryption) = (kind.into(), source.into(), encryption.into());
+        let announced = proto::AddTrackRequest { cid, r#type, source, encryption, ..Default::default() };
+        self.request(Request::AddTrack(announced));
     }
 
     /// Sends and receives what there is.

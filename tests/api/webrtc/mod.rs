@@ -19,6 +19,7 @@ mod rtmp;
 #[path = "../../../rtc/tests/support/socket.rs"]
 mod socket;
 mod turn;
+mod upload_answers;
 mod uploads;
 mod uploads_by_tls;
 pub mod whip;

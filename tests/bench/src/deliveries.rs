@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use conclave_model::address::AddressFilter;
 use conclave_model::webhook::WebhookEndpoint;
 use conclave_model::{DeliveryId, EndpointId, ProjectId, Secret, Timestamp};
+use conclave_outbound::TrustedRoots;
 use conclave_outbound::webhook::{Delivery, Sender};
 use futures_util::future::try_join_all;
 use serde_json::json;
@@ -126,7 +127,8 @@ impl Receivers {
 
     /// Returns how many requests a thread for each receiver posts in a second.
     fn post_in_a_loop(&self) -> f64 {
-        let (sender, over) = (Sender::new(allow_loopback(), Duration::from_secs(5)), AtomicBool::new(false));
+        let (sender, over) =
+            (Sender::new(allow_loopback(), Duration::from_secs(5), &TrustedRoots::default()), AtomicBool::new(false));
         let (before, started) = (self.received.load(Ordering::Relaxed), Instant::now());
         std::thread::scope(|scope| {
             for url in &self.urls {

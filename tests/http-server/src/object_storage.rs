@@ -1,6 +1,7 @@
 //! An object storage that speaks as much of the S3 protocol as uploads in parts need.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
@@ -22,6 +23,8 @@ pub struct ObjectStorage {
 pub enum Fault {
     /// The storage answers with this status.
     Status(u16),
+    /// The storage answers with this status and code.
+    Refusal(u16, &'static str),
     /// The connection is closed after the part has arrived, without an answer.
     Cut,
     /// The storage does not answer before [`ObjectStorage::release`].
@@ -34,6 +37,10 @@ struct State {
     /// Uploads in parts that are not completed, by their ids.
     uploads: BTreeMap<String, Upload>,
     faults: VecDeque<Fault>,
+    /// Completions that are carried out, and whose answers are lost.
+    lost_completions: usize,
+    /// Whether parts without a checksum are refused, as those of buckets with Object Lock.
+    wants_checksums: bool,
     /// What every request is refused with.
     refusal: Option<u16>,
     begun: usize,
@@ -69,6 +76,16 @@ impl ObjectStorage {
         self.state.lock().faults.extend(faults);
     }
 
+    /// Loses the answers to so many completions of uploads, which are carried out.
+    pub fn lose_completions(&self, count: usize) {
+        self.state.lock().lost_completions = count;
+    }
+
+    /// Refuses parts without a checksum from now on.
+    pub fn require_checksums(&self) {
+        self.state.lock().wants_checksums = true;
+    }
+
     /// Refuses all requests with a status, or none.
     pub fn refuse(&self, status: Option<u16>) {
         self.state.lock().refusal = status;
@@ -102,13 +119,28 @@ impl ObjectStorage {
 fn answer(state: &Mutex<State>, request: &Request, stream: &mut TcpStream) {
     let fault = if request.method == "PUT" { state.lock().faults.pop_front() } else { None };
     let response = match fault {
-        None => state.lock().handle(request),
+        None => {
+            let mut state = state.lock();
+            let response = state.handle(request);
+            let is_completion = request.method == "POST" && request.target.contains("uploadId=");
+            if is_completion && state.lost_completions > 0 {
+                state.lost_completions -= 1;
+                return;
+            }
+            response
+        }
+        Some(Fault::Refusal(status, code)) => error(status, code),
         Some(Fault::Status(status)) => error(status, "InternalError"),
         Some(Fault::Cut) => return,
         Some(Fault::Stall) => return stall(state),
     };
+    let mut bytes = response.into_bytes();
+    if request.method == "HEAD" {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes.len(), |at| at + 4);
+        bytes.truncate(end);
+    }
     // The client may be gone.
-    let _ = response.send(stream);
+    let _ = stream.write_all(&bytes);
 }
 
 fn stall(state: &Mutex<State>) {
@@ -122,6 +154,10 @@ fn error(status: u16, code: &str) -> Response {
     Response::new(status).body(format!("<Error><Code>{code}</Code><Message>a secret</Message></Error>"))
 }
 
+fn has_checksum(request: &Request) -> bool {
+    request.headers.iter().any(|(name, _)| name == "content-md5" || name.starts_with("x-amz-checksum-"))
+}
+
 impl State {
     fn handle(&mut self, request: &Request) -> Response {
         if let Some(status) = self.refusal {
@@ -133,7 +169,12 @@ impl State {
         let upload = query.get("uploadId").copied().unwrap_or_default();
         match (request.method.as_str(), query.get("partNumber").and_then(|number| number.parse().ok())) {
             ("POST", None) if query.contains_key("uploads") => self.begin(object),
+            ("PUT", Some(_)) if self.wants_checksums && !has_checksum(request) => error(400, "InvalidRequest"),
             ("PUT", Some(number)) => self.put(upload, number, &request.body),
+            ("HEAD", None) => match self.objects.get(&object) {
+                Some(object) => Response::new(200).header("ETag", "\"whole\"").body(object.clone()),
+                None => Response::new(404),
+            },
             ("POST", None) => self.complete(upload),
             ("DELETE", None) if self.uploads.remove(upload).is_some() => Response::new(204),
             _ => error(404, "NoSuchUpload"),

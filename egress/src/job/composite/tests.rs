@@ -15,19 +15,28 @@ const WIDTH: u32 = 128;
 const HEIGHT: u32 = 72;
 const RED: [u8; 3] = [82, 90, 240];
 
+/// A packet of VP8 with a key frame of 64x36.
+const KEY_FRAME: [u8; 12] = [0x10, 0x10, 2, 0, 0x9d, 0x01, 0x2a, 64, 0, 36, 0, 0];
+
 /// What has come out.
 #[derive(Default)]
 struct Output {
     samples: Vec<(Duration, Vec<u8>)>,
     pictures: Vec<(Duration, Vec<u8>)>,
+    /// Whether there is room for required pictures only.
+    is_full: bool,
 }
 
 #[derive(Clone, Default)]
 struct FakeSink(Arc<Mutex<Output>>);
 
 impl Sink for FakeSink {
-    fn write_picture(&mut self, at: Duration, planes: Vec<u8>) -> Result<bool, String> {
-        self.0.lock().unwrap().pictures.push((at, planes));
+    fn write_picture(&mut self, at: Duration, planes: Vec<u8>, need: Need) -> Result<bool, String> {
+        let mut output = self.0.lock().unwrap();
+        if output.is_full && need == Need::Optional {
+            return Ok(false);
+        }
+        output.pictures.push((at, planes));
         Ok(true)
     }
 
@@ -45,6 +54,10 @@ impl Sink for FakeSink {
     }
 
     fn bytes(&self) -> u64 {
+        0
+    }
+
+    fn buffered_bytes(&self) -> u64 {
         0
     }
 
@@ -81,7 +94,15 @@ impl World {
             preset: String::new(),
         };
         let ffmpeg = Ffmpeg::fake(program.as_ref());
-        let composition = Composition { arrangement, media, encoding, ffmpeg, decoders: DecoderPlaces::of_server() };
+        let composition = Composition {
+            arrangement,
+            media,
+            encoding,
+            ffmpeg,
+            decoders: DecoderPlaces::of_server(),
+            is_live: false,
+            stop: StopDeadline::default(),
+        };
         let sink = FakeSink::default();
         let output = Arc::clone(&sink.0);
         let (egress, host) = ("EG_1".parse().unwrap(), Arc::new(Nobody));
@@ -214,8 +235,13 @@ impl World {
     /// Lets the decoder of a camera of 64x36 begin at a moment, and shows a red picture of its size.
     fn show_red(&mut self, identity: &str, at: Duration) {
         let track: TrackSid = format!("TR_{identity}").parse().unwrap();
-        let key_frame = [0x10, 0x10, 2, 0, 0x9d, 0x01, 0x2a, 64, 0, 36, 0, 0];
-        self.send_packet(&track, (Codec::Vp8, 90), at, &key_frame);
+        self.send_packet(&track, (Codec::Vp8, 90), at, &KEY_FRAME);
+        self.decode_red(identity, at);
+    }
+
+    /// Lets the decoder of a camera make the red picture of a moment.
+    fn decode_red(&self, identity: &str, at: Duration) {
+        let track: TrackSid = format!("TR_{identity}").parse().unwrap();
         let decoder = self.job.tracks[&track].decoder().unwrap();
         let mut picture = Picture::new(decoder.size.0, decoder.size.1, BLACK);
         let whole = picture.whole();
@@ -278,4 +304,62 @@ fn a_video_keeps_its_shape_when_its_tile_changes_until_there_are_pictures_for_it
     assert_eq!(world.red(millis(980)).unwrap().0, Rect { x: 0, y: 0, width: WIDTH, height: HEIGHT });
     let (rect, _) = world.red(millis(1_000)).unwrap();
     assert_eq!(rect, Rect { x: 0, y: 18, width: 64, height: 36 }, "16:9, as before");
+}
+
+#[test]
+fn a_file_waits_for_its_decoders_and_shows_a_late_picture_at_its_time() {
+    let mut world = room_with_pictures();
+    let start = world.job.start;
+    world.job.attend_from(vec![with_camera("alice", false)], start);
+    let track: TrackSid = "TR_alice".parse().unwrap();
+    world.send_packet(&track, (Codec::Vp8, 90), millis(100), &KEY_FRAME);
+    // The decoder needs three seconds for its first picture.
+    world.job.tick(start + millis(3_000)).unwrap();
+    assert!(world.output.lock().unwrap().pictures.iter().all(|(at, _)| *at < millis(100)));
+    assert!(world.job.progress.late_millis.load(std::sync::atomic::Ordering::Relaxed) > 2_000);
+    world.decode_red("alice", millis(100));
+    world.compose_until(millis(2_500));
+    let whole = Rect { x: 0, y: 0, width: WIDTH, height: HEIGHT };
+    assert_eq!(world.red(millis(80)), None);
+    assert_eq!(world.red(millis(100)).map(|(rect, _)| rect), Some(whole));
+    assert_eq!(world.output.lock().unwrap().pictures.len(), 126, "50 a second: none is left out");
+}
+
+#[test]
+fn a_decoder_without_progress_and_a_broadcast_are_not_waited_for() {
+    for is_live in [false, true] {
+        let mut world = room_with_pictures();
+        world.job.composition.is_live = is_live;
+        let start = world.job.start;
+        world.job.attend_from(vec![with_camera("alice", false)], start);
+        world.send_packet(&"TR_alice".parse().unwrap(), (Codec::Vp8, 90), millis(100), &KEY_FRAME);
+        let waits = if is_live { millis(0) } else { millis(5_000) };
+        world.job.tick(start + DELAY + millis(200)).unwrap();
+        assert_eq!(world.output.lock().unwrap().pictures.len(), if is_live { 11 } else { 5 });
+        world.job.tick(start + DELAY + millis(400) + waits).unwrap();
+        assert!(world.output.lock().unwrap().pictures.last().unwrap().0 >= millis(400));
+    }
+}
+
+#[test]
+fn what_the_encoder_has_no_room_for_is_counted_and_the_last_picture_lasts_to_the_end_of_the_audio() {
+    let media = Media { has_video: true, has_audio: true };
+    let mut world = World::new(Arrangement::Room(Layout::Grid), media, "/nowhere/ffmpeg");
+    let (start, output) = (world.job.start, Arc::clone(&world.output));
+    world.job.attend_from(vec![attendee("alice", &[])], start);
+    world.compose_until(millis(1_000));
+    output.lock().unwrap().is_full = true;
+    world.compose_until(millis(3_000));
+    let (progress, composed) = (Arc::clone(&world.job.progress), output.lock().unwrap().pictures.len());
+    let dropped = progress.dropped_frames.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((composed, dropped), (51, 100));
+    // The call has ended in the past, so that nothing is waited for.
+    world.job.start -= DELAY + millis(3_000);
+    let end = world.job.start + millis(3_000);
+    assert_eq!(Box::new(world.job).finish(end), Ok(true));
+    let output = output.lock().unwrap();
+    let pictures: Vec<_> = output.pictures.iter().map(|(at, _)| *at).collect();
+    assert_eq!(pictures[50..], [millis(1_000), millis(3_000)]);
+    let audio: Vec<_> = output.samples.iter().map(|(at, _)| *at).collect();
+    assert_eq!(audio, (0..150).map(|chunk| CHUNK * chunk).collect::<Vec<_>>());
 }

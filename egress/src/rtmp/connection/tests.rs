@@ -9,6 +9,7 @@ use rustls::pki_types::PrivateKeyDer;
 use super::*;
 use crate::flv::TagKind;
 use crate::rtmp::double::{Behaviour, KEY, Receiver, tag};
+use crate::rtmp::eyeballs::tests::Dead;
 
 /// How long something may take that comes at once.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -142,4 +143,15 @@ fn a_file_of_root_certificates_has_to_have_some() {
     let error = |pem: &[u8]| Dialler::new(AddressFilter::default(), Some(pem)).err();
     assert!(error(b"").is_some() && error(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").is_some());
     assert_eq!(error(encrypted("a").1.as_bytes()), None);
+}
+
+#[test]
+fn a_receiver_whose_first_addresses_do_not_answer_gets_the_stream() {
+    let (receiver, dead) = (Receiver::start(Behaviour::Takes, None), [Dead::start(), Dead::start()]);
+    let addresses = vec![dead[0].address, dead[1].address, receiver.address];
+    let dialler = Dialler::new(loopback(), None).unwrap().with_resolver(move |_, _| Ok(addresses.clone()));
+    let begun = Instant::now();
+    let connection = connect(dialler, "rtmp://live.example.com");
+    assert_eq!(settled(&connection), ConnectionState::Accepted { is_read: false });
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 }

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use conclave_egress::{Attendee, AttendeeTrack, JobEvent};
 use conclave_model::egress::{CompositeMedia, EgressSource, EgressState, EgressStatus};
 use conclave_model::participant::{Track, TrackKind};
-use conclave_model::{EgressId, Timestamp, TrackSid};
+use conclave_model::{EgressId, Identity, Timestamp, TrackSid};
 use conclave_rtc::{Codec, PeerCommand};
+use livekit_protocol::encryption::Type as EncryptionType;
 
 use super::{Machine, unused_id};
 use crate::embedded::common::Owned;
 use crate::embedded::effect::{Effect, JobEffect};
 use crate::embedded::egress::{Attendance, Egress};
 use crate::embedded::local_participant::LocalParticipant;
+use crate::port::MediaError;
 
 impl Machine {
     /// Returns an id for a new egress.
@@ -45,6 +47,24 @@ impl Machine {
         tracks.find(|known| known.sid == *track).map(|known| known.codec)
     }
 
+    /// Refuses what would contain nothing, because all of its tracks are encrypted end to end.
+    ///
+    /// # Errors
+    /// Which field of a request names the tracks.
+    pub fn check_encryption(&self, source: &EgressSource) -> Result<(), MediaError> {
+        let field = match source {
+            EgressSource::Track(_) => "track_id",
+            EgressSource::Participant(_) => "identity",
+            // Others may come whose tracks are not.
+            EgressSource::RoomComposite { .. } => return Ok(()),
+        };
+        let visible =
+            self.active_members().filter(|local| !local.grants.hidden && may_contain(source, local.identity()));
+        let tracks: Vec<_> = visible.flat_map(media_tracks).filter(|(track, _)| is_of(source, track)).collect();
+        let is_empty = !tracks.is_empty() && tracks.iter().all(|(_, is_encrypted)| *is_encrypted);
+        if is_empty { Err(MediaError::Encrypted { field }) } else { Ok(()) }
+    }
+
     /// Notes that the participants, or their tracks, have changed, so that the egresses follow.
     pub(super) fn note_change(&mut self) {
         self.is_changed = true;
@@ -61,7 +81,15 @@ impl Machine {
     fn follow_change(&mut self, id: &EgressId) {
         let Some(job) = self.egresses.get(id).and_then(|egress| egress.job.as_ref()) else { return };
         let (attendees, is_room_empty) = (self.attendees(&job.source), self.active_members().next().is_none());
+        let encrypted = self.encrypted(&job.source);
         let Some(job) = self.egresses.get_mut(id).and_then(|egress| egress.job.as_mut()) else { return };
+        for track in encrypted.difference(&job.encrypted) {
+            log::warn!(
+                egress = id.as_str(), track = track.as_str();
+                "a track that is encrypted end to end is left out of a recording or broadcast"
+            );
+        }
+        job.encrypted.extend(encrypted);
         let was_empty = std::mem::replace(&mut job.is_room_empty, is_room_empty);
         if std::mem::replace(&mut job.was_told, true) && job.attendees == attendees && was_empty == is_room_empty {
             return;
@@ -101,11 +129,19 @@ impl Machine {
             tracks: recordable(local).filter(|track| is_of(source, track)).collect(),
         });
         let is_contained = |attendee: &Attendee| match source {
-            EgressSource::RoomComposite { .. } => true,
-            EgressSource::Participant(identity) => attendee.identity == *identity,
             EgressSource::Track(_) => !attendee.tracks.is_empty(),
+            source => may_contain(source, &attendee.identity),
         };
         attendees.filter(is_contained).collect()
+    }
+
+    /// Returns the tracks that an egress would contain if they were not encrypted end to end.
+    fn encrypted(&self, source: &EgressSource) -> BTreeSet<TrackSid> {
+        let visible =
+            self.active_members().filter(|local| !local.grants.hidden && may_contain(source, local.identity()));
+        let encrypted =
+            visible.flat_map(media_tracks).filter(|(track, is_encrypted)| *is_encrypted && is_of(source, track));
+        encrypted.map(|(track, _)| track.sid).collect()
     }
 }
 
@@ -120,12 +156,28 @@ fn is_of(source: &EgressSource, track: &AttendeeTrack) -> bool {
     }
 }
 
-/// Returns the tracks of a participant that consist of packets.
+/// Returns whether an egress may contain tracks of a participant.
+fn may_contain(source: &EgressSource, participant: &Identity) -> bool {
+    match source {
+        EgressSource::RoomComposite { .. } | EgressSource::Track(_) => true,
+        EgressSource::Participant(identity) => participant == identity,
+    }
+}
+
+/// Returns the tracks of a participant that can be decoded. What is encrypted end to end would be noise.
 fn recordable(local: &LocalParticipant) -> impl Iterator<Item = AttendeeTrack> {
+    media_tracks(local).filter(|(_, is_encrypted)| !is_encrypted).map(|(track, _)| track)
+}
+
+/// Returns the tracks of a participant that consist of packets, and whether they are encrypted end to end.
+fn media_tracks(local: &LocalParticipant) -> impl Iterator<Item = (AttendeeTrack, bool)> {
     let is_media = |track: &&Track| track.kind != TrackKind::Data;
     local.participant().tracks.iter().filter(is_media).filter_map(|track| {
         let codec = track.mime_type.as_deref().and_then(Codec::from_mime_type)?;
-        Some(AttendeeTrack { sid: track.sid.clone(), source: track.source, codec, is_muted: track.muted })
+        let media = local.client.as_ref().and_then(|client| client.tracks.get(&track.sid));
+        let is_encrypted = media.is_some_and(|media| media.info.encryption() != EncryptionType::None);
+        let track = AttendeeTrack { sid: track.sid.clone(), source: track.source, codec, is_muted: track.muted };
+        Some((track, is_encrypted))
     })
 }
 

@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use conclave_egress::{Ffmpeg, MAX_PIXELS, Process, SendError};
+use conclave_egress::{Ffmpeg, MAX_PIXELS, OnOutput, Priority, Process, SendError};
 use conclave_model::permits::ProjectPermit;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -51,7 +51,12 @@ impl Transcoder {
     ///
     /// # Errors
     /// The process cannot be started.
-    pub fn start(ffmpeg: &Ffmpeg, medium: Medium, start: Duration, permit: ProjectPermit) -> io::Result<Self> {
+    pub fn start(
+        (ffmpeg, priority): (&Ffmpeg, Priority),
+        medium: Medium,
+        start: Duration,
+        permit: ProjectPermit,
+    ) -> io::Result<Self> {
         let (sender, output) = mpsc::channel(OUTPUT);
         let mut reader = Reader::new(medium, start);
         let on_output = move |bytes: &[u8]| {
@@ -60,7 +65,8 @@ impl Transcoder {
                 let _ = sender.blocking_send(made);
             }
         };
-        let process = Process::start_within(command(ffmpeg, medium), Some(MEMORY), QUEUE, Some(Box::new(on_output)))?;
+        let (command, on_output) = (command(ffmpeg, medium), Some(Box::new(on_output) as OnOutput));
+        let process = priority.run(|| Process::start_within(command, Some(MEMORY), QUEUE, on_output))?;
         // The queue is empty.
         let _ = process.try_send(flv::file_header(medium));
         Ok(Self { medium, start, process: Some(process), output, permit: Some(permit) })

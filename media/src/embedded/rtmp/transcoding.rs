@@ -1,6 +1,6 @@
 //! The transcoding of one medium of a stream: a child process that is started when it is needed, and again when it ends.
 
-use conclave_egress::{Announced, Ffmpeg, FfmpegError, SendError, of_units};
+use conclave_egress::{Announced, Ffmpeg, FfmpegError, Priority, SendError, of_units};
 use conclave_model::ProjectId;
 use conclave_model::permits::ProjectPermit;
 use tokio::task::spawn_blocking;
@@ -112,7 +112,8 @@ impl Transcoding {
         let (medium, start) = (self.medium, time.time);
         let permit = take_permit(plane, medium, project)
             .ok_or_else(|| TranscodeError("as much is transcoded as this server allows".into()))?;
-        let started = spawn_blocking(move || Transcoder::start(&ffmpeg, medium, start, permit)).await;
+        let priority = plane.inner().jobs.as_ref().map_or(Priority::new(0), |jobs| jobs.engine().priority());
+        let started = spawn_blocking(move || Transcoder::start((&ffmpeg, priority), medium, start, permit)).await;
         let started = started.map_err(|_| TranscodeError("ffmpeg could not be started".into()))?;
         let running = started.map_err(|error| TranscodeError(format!("ffmpeg cannot be started: {error}")))?;
         if let Some(header) = &self.header {

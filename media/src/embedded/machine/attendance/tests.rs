@@ -5,8 +5,10 @@ use conclave_model::egress::Layout;
 use conclave_model::event::Departure;
 use conclave_model::participant::TrackSource;
 use conclave_rtc::Command;
+use livekit_protocol::TrackInfo;
 
 use super::*;
+use crate::embedded::client::MediaTrack;
 use crate::embedded::machine::tests::{NOW, claims, hidden, join, joined, room};
 use crate::port::MediaEvent;
 
@@ -95,6 +97,70 @@ fn hidden_participants_and_what_is_not_asked_for_are_not_recorded() {
     }
     let codec = |track: &str| machine.codec_of(&track.parse().unwrap());
     assert_eq!((codec("TR_v"), codec("TR_g")), (Some(Codec::Vp8), None));
+}
+
+/// Publishes a track whose client says that it is encrypted.
+fn publish_encrypted(
+    machine: &mut Machine,
+    sid: &ParticipantSid,
+    track: &str,
+    codec: Codec,
+    encryption: EncryptionType,
+) {
+    let info = TrackInfo { sid: track.into(), encryption: encryption.into(), ..TrackInfo::default() };
+    let media = MediaTrack { info, cid: track.into(), is_negotiated: true, backups: vec![], awaits_mute: false };
+    let publisher = machine.participants.get_mut(sid).unwrap();
+    publisher.client.get_or_insert_default().tracks.insert(track.parse().unwrap(), media);
+    publish(machine, sid, track, codec);
+}
+
+#[test]
+fn encrypted_tracks_are_left_out_and_their_publisher_is_still_named() {
+    for encryption in [EncryptionType::Gcm, EncryptionType::Custom] {
+        let mut machine = Machine::default();
+        let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
+        publish_encrypted(&mut machine, &alice, "TR_secret", Codec::Opus, encryption);
+        publish_encrypted(&mut machine, &alice, "TR_clear", Codec::Vp8, EncryptionType::None);
+        publish_encrypted(&mut machine, &bob, "TR_bob", Codec::Vp8, encryption);
+        machine.take_effects();
+        let id = begin(&mut machine, COMPOSITE);
+        assert_eq!(told(&mut machine), ["attend alice bob", "+TR_clear"]);
+        let logged = |machine: &Machine| {
+            let job = machine.egresses.get(&id).unwrap().job.as_ref().unwrap();
+            job.encrypted.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(logged(&machine), ["TR_bob", "TR_secret"]);
+        publish_encrypted(&mut machine, &bob, "TR_later", Codec::Opus, encryption);
+        assert_eq!(told(&mut machine), [""; 0], "nothing has changed for the recording");
+        assert_eq!(logged(&machine), ["TR_bob", "TR_later", "TR_secret"]);
+    }
+}
+
+#[test]
+fn a_recording_of_encrypted_tracks_alone_is_refused_and_names_the_field() {
+    let mut machine = Machine::default();
+    let (alice, bob) = (joined(&mut machine, "alice"), joined(&mut machine, "bob"));
+    joined(&mut machine, "carol");
+    publish_encrypted(&mut machine, &alice, "TR_secret", Codec::Opus, EncryptionType::Gcm);
+    publish_encrypted(&mut machine, &bob, "TR_bob", Codec::Opus, EncryptionType::Gcm);
+    publish_encrypted(&mut machine, &bob, "TR_clear", Codec::Vp8, EncryptionType::None);
+    let track = |sid: &str| EgressSource::Track(sid.parse().unwrap());
+    let participant = |identity: &str| EgressSource::Participant(identity.parse().unwrap());
+    for (source, expected) in [
+        (track("TR_secret"), Some("track_id")),
+        (track("TR_clear"), None),
+        (track("TR_unknown"), None),
+        (participant("alice"), Some("identity")),
+        (participant("bob"), None),
+        (participant("carol"), None),
+        (COMPOSITE, None),
+    ] {
+        let field = match machine.check_encryption(&source) {
+            Err(MediaError::Encrypted { field }) => Some(field),
+            other => other.map(|()| None).unwrap(),
+        };
+        assert_eq!(field, expected, "{source:?}");
+    }
 }
 
 #[test]
