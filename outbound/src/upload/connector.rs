@@ -252,7 +252,8 @@ mod tests {
             let sum = sum.map_or("none", |(_, value)| value);
             let _ = test_http_server::Response::new(200).body(sum).send(&mut stream);
         });
-        let mut connector = Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]));
+        let mut connector =
+            Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), TrustedRoots::default());
         connector.allows_http = true;
         for (method, expected) in [(Method::PUT, "XUFAKrxLKna5cZ2REBfFkg=="), (Method::POST, "none")] {
             let request = Request::builder().method(method).uri(format!("http://{echo}/"));
