@@ -74,7 +74,9 @@ impl TrustedRoots {
 
 impl Default for TrustedRoots {
     fn default() -> Self {
-        Self::with(&[])
+        // A bundle of a system has hundreds, and some clients are made for one call.
+        static DEFAULT: LazyLock<TrustedRoots> = LazyLock::new(|| TrustedRoots::with(&[]));
+        DEFAULT.clone()
     }
 }
 

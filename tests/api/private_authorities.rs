@@ -152,6 +152,9 @@ fn a_file_that_cannot_be_used_is_found_by_the_check() {
     {
         let shown = check(variable, authority.root());
         assert!(shown.contains("certificates") && shown.contains("private authorities are trusted"), "{shown}");
+        // It is read for receivers of broadcasts, too.
+        let row = shown.lines().find(|line| line.contains(" egress ")).unwrap();
+        assert!(!row.starts_with("FAIL"), "{row}");
         for file in ["none.crt", "server.key"] {
             let shown = check(variable, authority.file(file));
             let row = shown.lines().find(|line| line.contains("certificates")).unwrap();
