@@ -33,6 +33,8 @@ const PART_TIMEOUT: Duration = Duration::from_secs(300);
 const MAX_RESPONSE: u64 = 1024 * 1024;
 /// Characters of the code of an error.
 const MAX_CODE: usize = 64;
+/// A header that requests to Azure have.
+const AZURE_VERSION: &str = "x-ms-version";
 /// Codes of requests that are made again at once: they did not arrive whole, or in time. S3 has them with the status 400.
 const DAMAGED: [&str; 5] =
     ["RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch", "Md5Mismatch"];
@@ -106,10 +108,11 @@ impl HttpService for Connector {
         let (mut parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         if parts.method == Method::PUT
+            && !parts.headers.contains_key(AZURE_VERSION)
             && let Ok(sum) = HeaderValue::from_str(&BASE64_STANDARD.encode(Md5::digest(&body)))
         {
-            // Buckets with Object Lock refuse parts without it. S3, its imitations, Google and Azure all check it; newer checksums
-            // are unknown to some. It need not be among the signed headers.
+            // Buckets with Object Lock refuse parts without it. S3, its imitations and Google all check it; newer checksums are unknown
+            // to some. It need not be among the signed headers, but for Azure, which has no such rule.
             parts.headers.insert("content-md5", sum);
         }
         let mut response = self.send(Request::from_parts(parts, body)).map_err(|error| {
@@ -255,8 +258,14 @@ mod tests {
         let mut connector =
             Connector::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), TrustedRoots::default());
         connector.allows_http = true;
-        for (method, expected) in [(Method::PUT, "XUFAKrxLKna5cZ2REBfFkg=="), (Method::POST, "none")] {
-            let request = Request::builder().method(method).uri(format!("http://{echo}/"));
+        let sum = "XUFAKrxLKna5cZ2REBfFkg==";
+        for (method, header, expected) in [
+            (Method::PUT, "x-amz-date", sum),
+            (Method::POST, "x-amz-date", "none"),
+            // It would have to be signed.
+            (Method::PUT, AZURE_VERSION, "none"),
+        ] {
+            let request = Request::builder().method(method).uri(format!("http://{echo}/")).header(header, "1");
             let response = connector.call(request.body("hello".to_owned().into()).unwrap()).await.unwrap();
             let body = response.into_body().collect().await.unwrap().to_bytes();
             assert_eq!(body, expected);
