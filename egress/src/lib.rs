@@ -5,6 +5,7 @@
 //!
 //! - `rtp`: from packets to frames on one time line; `composite`: pictures and sounds of several in one; `matroska`: between
 //!   this process and ffmpeg. All without I/O.
+//! - `names`: names as pictures, with the fonts of the system.
 //! - `job`: what an egress does, on its thread.
 //! - `rtmp`: the sending end of RTMP.
 //! - `ffmpeg`, `process`, `backlog`, `priority`, `decoder`, `audio`, `places`, `sink`, `output`, `files`, `broadcast`, `target`: the driver.
@@ -21,6 +22,7 @@ mod files;
 mod flv;
 mod job;
 mod matroska;
+mod names;
 mod output;
 mod places;
 mod priority;

@@ -14,4 +14,4 @@ pub use mixer::{CHUNK, CHUNK_SAMPLES, Limiter, SampleQueue};
 pub use picture::Picture;
 pub use shown::Shown;
 pub use speaker::ActiveSpeaker;
-pub use text::{draw_initials, draw_tag};
+pub use text::{draw_initials, draw_tag, initials, initials_size, tag_size};

@@ -15,8 +15,9 @@ use super::input::{Means, TrackInput};
 use super::left_out::LeftOut;
 use super::run::Job;
 use super::scene::{Arrangement, Tile, arrange};
+use super::stage::Stage;
 use crate::backlog::Need;
-use crate::composite::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter, Picture, draw_initials, draw_tag};
+use crate::composite::{ActiveSpeaker, CHUNK, CHUNK_SAMPLES, Limiter};
 use crate::encoding::Media;
 use crate::ffmpeg::Ffmpeg;
 use crate::places::{DecoderPlaces, Places};
@@ -35,11 +36,6 @@ const LIVE_LATENESS: Duration = Duration::from_millis(500);
 const LATENESS: Duration = Duration::from_secs(11);
 /// How long the composition of a file waits for decoders. Their queues hold about as much.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Behind and between the tiles.
-const BLACK: [u8; 3] = [16, 128, 128];
-/// The colour behind a participant's initials.
-const GREY: [u8; 3] = [60, 130, 126];
 
 /// What is composed, and how.
 pub struct Composition {
@@ -83,9 +79,7 @@ pub struct CompositeJob {
     decoders: DecoderPlaces,
     left_out: LeftOut,
     dropped: DroppedFrames,
-    tiles: Vec<Tile>,
-    /// The picture without videos: names and initials.
-    background: Picture,
+    stage: Stage,
     speaker: ActiveSpeaker,
     limiter: Limiter,
     /// The numbers of the next picture and of the next chunk of sound.
@@ -104,7 +98,8 @@ impl CompositeJob {
         host: Arc<dyn EgressHost>,
         progress: Arc<Progress>,
     ) -> Self {
-        let background = Picture::new(composition.encoding.width, composition.encoding.height, BLACK);
+        let size = (composition.encoding.width, composition.encoding.height);
+        let stage = Stage::new(composition.arrangement, size);
         Self {
             egress,
             host,
@@ -117,8 +112,7 @@ impl CompositeJob {
             decoders: DecoderPlaces::of_egress(),
             left_out: LeftOut::default(),
             dropped: DroppedFrames::default(),
-            tiles: Vec::new(),
-            background,
+            stage,
             speaker: ActiveSpeaker::default(),
             limiter: Limiter::default(),
             next_picture: 0,
@@ -167,14 +161,7 @@ impl CompositeJob {
         if !self.composition.media.has_video {
             return;
         }
-        self.tiles = self.tiles(self.attendance.present());
-        self.background = Picture::new(self.composition.encoding.width, self.composition.encoding.height, BLACK);
-        for tile in &self.tiles {
-            self.background.fill(tile.rect, if tile.video.is_some() { BLACK } else { GREY });
-            if tile.video.is_none() {
-                draw_initials(&mut self.background, tile.rect, &tile.name);
-            }
-        }
+        self.stage.arrange(self.tiles(self.attendance.present()));
         self.choose_layers();
     }
 
@@ -275,16 +262,7 @@ impl CompositeJob {
 
     fn compose_picture(&mut self, number: u64, need: Need) -> Result<(), String> {
         let at = self.time_of(number);
-        let mut canvas = self.background.clone();
-        for tile in &self.tiles {
-            let input = tile.video.as_ref().and_then(|sid| self.tracks.get_mut(sid));
-            if let Some(shown) = input.and_then(|input| input.picture(at)) {
-                shown.draw(&mut canvas, tile.rect);
-            }
-            if self.composition.arrangement != Arrangement::Single {
-                draw_tag(&mut canvas, tile.rect, &tile.name);
-            }
-        }
+        let canvas = self.stage.compose(&mut self.tracks, at);
         if self.sink.write_picture(at, canvas.data, need)? {
             self.last_picture = Some(number);
             self.progress.add_frames(1);

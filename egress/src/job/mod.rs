@@ -9,6 +9,7 @@ mod left_out;
 mod run;
 mod scene;
 mod silence;
+mod stage;
 mod track;
 
 pub(crate) use composite::{CompositeJob, Composition};

@@ -7,13 +7,14 @@ use conclave_model::participant::TrackSource;
 
 use super::*;
 use crate::audio::tests::tone;
-use crate::composite::Rect;
+use crate::composite::{Picture, Rect};
 use crate::job::{AttendeeTrack, JobEvent};
 use crate::rtp::SILENCE;
 
 const WIDTH: u32 = 128;
 const HEIGHT: u32 = 72;
 const RED: [u8; 3] = [82, 90, 240];
+const BLACK: [u8; 3] = [16, 128, 128];
 
 /// A packet of VP8 with a key frame of 64x36.
 const KEY_FRAME: [u8; 12] = [0x10, 0x10, 2, 0, 0x9d, 0x01, 0x2a, 64, 0, 36, 0, 0];
