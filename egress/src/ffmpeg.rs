@@ -69,8 +69,20 @@ impl Ffmpeg {
 
     /// Returns the arguments that keep the timestamps of pictures as they are.
     pub fn keep_timestamps(&self) -> [&'static str; 2] {
-        let major = self.version.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse::<u32>().ok());
-        if major.is_some_and(|major| major < 6) { ["-vsync", "passthrough"] } else { ["-fps_mode", "passthrough"] }
+        let is_old = self.release().is_some_and(|release| release < (6, 0));
+        if is_old { ["-vsync", "passthrough"] } else { ["-fps_mode", "passthrough"] }
+    }
+
+    /// Returns whether it reads video of FLV with the extended header of Enhanced RTMP, such as HEVC: from version 6.1 on.
+    pub fn reads_enhanced_flv(&self) -> bool {
+        self.release().is_none_or(|release| release >= (6, 1))
+    }
+
+    /// Returns the major and the minor version; `None` for a build that is named otherwise.
+    fn release(&self) -> Option<(u32, u32)> {
+        let mut numbers = self.version.trim_start_matches('n').split(|c: char| !c.is_ascii_digit());
+        let major = numbers.next()?.parse().ok()?;
+        Some((major, numbers.next().and_then(|minor| minor.parse().ok()).unwrap_or_default()))
     }
 }
 
@@ -131,6 +143,22 @@ mod tests {
     fn a_program_that_does_not_exist_and_one_that_is_not_ffmpeg_are_told_apart() {
         assert_eq!(Ffmpeg::detect("/nowhere/ffmpeg"), Err(FfmpegError::NotFound));
         assert_eq!(Ffmpeg::detect("true"), Err(FfmpegError::Unusable("true is not ffmpeg".into())));
+    }
+
+    #[test]
+    fn versions_are_told_apart_by_what_they_read() {
+        let of =
+            |version: &str| Ffmpeg { program: "ffmpeg".into(), version: version.into(), encoders: BTreeSet::new() };
+        for (version, reads, keeps) in [
+            ("5.1.6-0+deb12u1", false, "-vsync"),
+            ("6.0", false, "-fps_mode"),
+            ("6.1.1-3ubuntu5", true, "-fps_mode"),
+            ("n7.1", true, "-fps_mode"),
+            ("N-112233-gabcdef", true, "-fps_mode"),
+        ] {
+            let ffmpeg = of(version);
+            assert_eq!((ffmpeg.reads_enhanced_flv(), ffmpeg.keep_timestamps()[0]), (reads, keeps), "{version}");
+        }
     }
 
     #[test]

@@ -7,7 +7,20 @@ use conclave_model::ingress::{IngressState, IngressStatus, InputType, StreamKeyH
 use conclave_model::{IngressId, ParticipantSid};
 use url::{Position, Url};
 
-use crate::port::KnownIngress;
+use super::encoder_activity::EncoderActivity;
+use crate::port::{IngressRequest, KnownIngress};
+
+/// How the ids of endpoints begin.
+const PREFIX: &str = "IN_";
+/// How the ids of endpoints begin whose video is transcoded in any case. The id is all that the records keep of it. No other id has a second
+/// underscore.
+const TRANSCODED_PREFIX: &str = "IN_T_";
+
+/// Returns how the id of a new endpoint begins.
+pub(super) fn id_prefix(request: &IngressRequest) -> &'static str {
+    let is_transcoded = request.input_type == InputType::Rtmp && request.enable_transcoding == Some(true);
+    if is_transcoded { TRANSCODED_PREFIX } else { PREFIX }
+}
 
 /// An ingress endpoint.
 #[derive(Debug)]
@@ -18,9 +31,16 @@ pub(super) struct IngressEndpoint {
     error: Option<String>,
     /// The participant of the encoder that is connected or joining.
     pub encoder: Option<ParticipantSid>,
+    /// When that encoder was last heard of; `None` for one of the sandbox.
+    pub activity: Option<EncoderActivity>,
 }
 
 impl IngressEndpoint {
+    /// Returns whether the video of its encoders is transcoded, also if receivers could play it.
+    pub fn is_transcoded(&self) -> bool {
+        self.known.ingress_id.as_str().starts_with(TRANSCODED_PREFIX)
+    }
+
     pub fn state(&self) -> IngressState {
         let error = self.error.clone().filter(|_| self.status == IngressStatus::Error);
         IngressState { ingress_id: self.known.ingress_id.clone(), status: self.status, error }
@@ -43,6 +63,7 @@ impl IngressEndpoints {
             status: IngressStatus::Inactive,
             error: None,
             encoder: None,
+            activity: None,
         })
     }
 
@@ -61,9 +82,9 @@ impl IngressEndpoints {
     }
 
     /// Records the encoder that is joining by an endpoint.
-    pub fn attach(&mut self, id: &IngressId, sid: ParticipantSid) {
+    pub fn attach(&mut self, id: &IngressId, sid: ParticipantSid, activity: Option<EncoderActivity>) {
         if let Some(endpoint) = self.0.get_mut(id) {
-            endpoint.encoder = Some(sid);
+            (endpoint.encoder, endpoint.activity) = (Some(sid), activity);
         }
     }
 

@@ -30,6 +30,7 @@ mod data_track;
 mod effect;
 mod egress;
 mod egress_metrics;
+mod encoder_activity;
 mod encoder_refusal;
 mod error;
 mod faults;

@@ -76,7 +76,7 @@ impl Whip {
         self.state.checks.limits.check_signalling(request)?;
         let key = StreamKeyHash::from_key(&segment(request, "stream_key"));
         let address = self.state.checks.limits.client_address(request);
-        self.plane.check_stream_key(&key, InputType::Whip, address)?;
+        self.plane.check_stream_key(&key, InputType::Whip, address).await?;
         let offer = self.read(request, payload, SDP).await?;
         Ok(connected(&self.plane.connect_whip(key, offer).await?))
     }

@@ -350,3 +350,71 @@ fn bytes_that_are_no_rtmp_close_the_connection_and_nothing_else() {
     }
     assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
 }
+
+#[test]
+fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_no_other() {
+    let mut call = start();
+    let viewer = call.join("alice", "host");
+    let (ingress, _) = call.publish_by_rtmp();
+    let key = ingress["stream_key"].as_str().unwrap();
+    let is_accepted = |encoder: &mut RtmpEncoder| {
+        eventually(|| {
+            encoder.read();
+            encoder.is_closed || format!("{:?}", encoder.events).contains("PublishRequestAccepted")
+        });
+        !encoder.is_closed
+    };
+    // It sends on while another one tries.
+    let mut second = RtmpEncoder::connect(&call.app, key);
+    call.run(Duration::from_secs(3));
+    assert!(!is_accepted(&mut second), "the first one publishes");
+    assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing");
+    // Its network is gone: nothing comes, and the connection stays.
+    let lost = call.rtmp_encoders.remove(0);
+    let since = Instant::now();
+    let mut newcomer = loop {
+        call.run(Duration::from_millis(500));
+        // The key may be tried once a second.
+        call.app.advance(Duration::from_secs(1));
+        let mut newcomer = RtmpEncoder::connect(&call.app, key);
+        if is_accepted(&mut newcomer) {
+            break newcomer;
+        }
+        assert!(since.elapsed() < Duration::from_secs(20), "the key stays taken");
+    };
+    assert!(since.elapsed() >= Duration::from_millis(1_500), "{:?}", since.elapsed());
+    newcomer.send_video(
+        &[&[0x17, 0, 0, 0, 0, 1, 77, 0xc0, 0x1f, 0xff, 0xe1, 0, 26], &SPS[..], &[1, 0, 2, 0x68, 8]].concat(),
+    );
+    call.rtmp_encoders.push(newcomer);
+    call.wait("the newcomer publishes", |call| call.app.ingress_now(&ingress)["status"] == "publishing");
+    let camera = call.app.get("/v1/rooms/standup/participants/camera").send().expect(200);
+    call.assert_receives(viewer, camera["tracks"][0]["sid"].as_str().unwrap());
+    drop(lost);
+    call.run(Duration::from_millis(500));
+    assert_eq!(call.app.ingress_now(&ingress)["status"], "publishing", "the end of the first one changes nothing");
+}
+
+#[test]
+fn an_endpoint_that_is_to_transcode_does_so_with_video_that_receivers_could_play_also_after_a_restart() {
+    let mut call = start();
+    let create = |app: &TestApp, identity: &str, enabled: Value| {
+        let body = json!({"input_type": "rtmp", "participant_identity": identity, "enable_transcoding": enabled});
+        app.post("/v1/rooms/standup/ingress").json(body).send().expect(201)
+    };
+    let transcoded = create(&call.app, "transcoded", json!(true));
+    let plain = [json!(false), Value::Null].map(|enabled| create(&call.app, &format!("plain-{enabled}"), enabled));
+    for is_restarted in [false, true] {
+        if is_restarted {
+            call = Call::new(call.app.restart());
+        }
+        call.rtmp_encoders.push(RtmpEncoder::publish(&call.app, &transcoded));
+        call.wait("the endpoint has an error", |call| call.app.ingress_now(&transcoded)["status"] == "error");
+        let error = call.app.ingress_now(&transcoded)["error"].as_str().unwrap().to_owned();
+        assert!(error.contains("to be transcoded") && error.contains("ffmpeg is not installed"), "{error}");
+    }
+    for ingress in &plain {
+        call.rtmp_encoders.push(RtmpEncoder::publish(&call.app, ingress));
+        call.wait("the encoder publishes", |call| call.app.ingress_now(ingress)["status"] == "publishing");
+    }
+}

@@ -352,3 +352,48 @@ fn an_encoder_that_never_connects_is_given_up() {
     let sessions = call.app.get("/v1/sessions").send().expect(200);
     assert_eq!(sessions["sessions"], json!([]));
 }
+
+#[test]
+fn an_encoder_takes_over_from_one_that_has_been_silent_for_two_seconds_and_from_no_other() {
+    let mut call = Call::start();
+    let viewer = call.join("alice", "host");
+    let receiver = Receiver::start();
+    let (ingress, _) = call.publish_by_whip();
+    call.app.endpoint(&receiver.url);
+    call.run(Duration::from_secs(3));
+    post(&call.app, key(&ingress), &offer().1).send().expect_error(409, "encoder_connected", None);
+    // Its network is gone: nothing comes, and its session stays.
+    let lost = call.encoders.remove(0);
+    let since = Instant::now();
+    let (mut transport, offer, publications) = offer();
+    let response = loop {
+        call.run(Duration::from_millis(500));
+        // The key may be tried once a second.
+        call.app.advance(Duration::from_secs(1));
+        let response = post(&call.app, key(&ingress), &offer).send();
+        if response.status == 201 {
+            break response;
+        }
+        assert_eq!(response.status, 409, "{}", response.text());
+        assert!(since.elapsed() < Duration::from_secs(20), "the key stays taken");
+    };
+    assert!(since.elapsed() >= Duration::from_millis(1_500), "{:?}", since.elapsed());
+    transport.connection.accept_answer(&response.text());
+    let (location, etag) = (response.headers["location"].clone(), response.headers["etag"].clone());
+    call.encoders.push(Encoder { transport, publications, location, etag });
+    call.wait("the newcomer publishes", |call| call.status(&ingress) == "publishing");
+    let studio = call.app.get("/v1/rooms/standup/participants/studio").send().expect(200);
+    call.assert_receives(viewer, studio["tracks"][0]["sid"].as_str().unwrap());
+    call.app.delete(&lost.location).anonymous().send().expect_error(404, "not_found", None);
+    let types = call.app.event_types(&receiver);
+    assert_eq!(
+        types[..5],
+        [
+            "track.unpublished",
+            "track.unpublished",
+            "participant.connection_aborted",
+            "ingress.ended",
+            "participant.joined"
+        ]
+    );
+}

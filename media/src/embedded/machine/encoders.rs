@@ -9,6 +9,7 @@ use super::Machine;
 use super::ingress::encoder_claims;
 use crate::embedded::client::Client;
 use crate::embedded::effect::DisconnectCause;
+use crate::embedded::encoder_activity::EncoderActivity;
 use crate::embedded::error::MachineError;
 use crate::embedded::ingress_endpoint::IngressEndpoint;
 use crate::port::MediaEvent;
@@ -20,6 +21,10 @@ pub(in crate::embedded) struct EncoderJoin {
     pub sid: ParticipantSid,
     /// The identity of its endpoint.
     pub identity: Identity,
+    /// When the encoder was last heard of.
+    pub activity: EncoderActivity,
+    /// Whether its video is transcoded, also if receivers could play it.
+    pub is_transcoded: bool,
 }
 
 impl Machine {
@@ -37,11 +42,31 @@ impl Machine {
         input: InputType,
         now: Timestamp,
     ) -> Result<EncoderJoin, MachineError> {
-        let known = self.vacant_endpoint(key, input)?.known.clone();
+        let endpoint = self.vacant_endpoint(key, input)?;
+        let (known, is_transcoded) = (endpoint.known.clone(), endpoint.is_transcoded());
         let (id, identity) = (known.ingress_id.clone(), known.identity.clone());
         let sid = self.request_join(encoder_claims(known, now), Client::default(), now)?;
-        self.endpoints.attach(&id, sid.clone());
-        Ok(EncoderJoin { sid, identity })
+        let activity = EncoderActivity::new();
+        self.endpoints.attach(&id, sid.clone(), Some(activity.clone()));
+        Ok(EncoderJoin { sid, identity, activity, is_transcoded })
+    }
+
+    /// Returns the encoder of an endpoint that speaks this protocol, and when it was last heard of. `None` without one that sends packets.
+    pub fn connected_encoder(
+        &self,
+        key: &StreamKeyHash,
+        input: InputType,
+    ) -> Option<(ParticipantSid, EncoderActivity)> {
+        let endpoint = self.endpoints.get_by_key(key).filter(|endpoint| endpoint.known.input_type == input)?;
+        endpoint.encoder.clone().zip(endpoint.activity.clone())
+    }
+
+    /// Disconnects an encoder that has been silent for too long, since another one has come with its stream key. Has no effect for other
+    /// participants.
+    pub fn give_way(&mut self, sid: &ParticipantSid, now: Timestamp) {
+        if self.endpoints.get_by_encoder(sid).is_some() {
+            self.disconnect(sid, Departure::Lost, DisconnectCause::Replaced, now);
+        }
     }
 
     /// Admits an encoder that the control plane has let in. Its endpoint is buffering from now on.

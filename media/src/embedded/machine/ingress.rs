@@ -13,7 +13,7 @@ use super::{Machine, unused_id};
 use crate::embedded::common::Owned;
 use crate::embedded::effect::DisconnectCause;
 use crate::embedded::error::MachineError;
-use crate::embedded::ingress_endpoint::IngressEndpoint;
+use crate::embedded::ingress_endpoint::{IngressEndpoint, id_prefix};
 use crate::embedded::publish::NewTrack;
 use crate::port::{IngressRequest, KnownIngress};
 use crate::token::{Claims, Grants};
@@ -33,7 +33,7 @@ pub(in crate::embedded) enum EncoderConnection {
 impl Machine {
     /// Creates an endpoint and its stream key.
     pub fn create_ingress(&mut self, request: IngressRequest) -> (IngressId, Secret) {
-        let ingress_id: IngressId = unused_id("IN_", |id| self.endpoints.get(id).is_some());
+        let ingress_id: IngressId = unused_id(id_prefix(&request), |id| self.endpoints.get(id).is_some());
         let key = Secret::new(random_text(KEY_LENGTH, BASE62));
         self.ingress(&KnownIngress {
             ingress_id: ingress_id.clone(),
@@ -74,7 +74,7 @@ impl Machine {
         let known = endpoint.known.clone();
         let ingress_id = known.ingress_id.clone();
         let sid = self.begin_join(encoder_claims(known, now), now)?;
-        self.endpoints.attach(&ingress_id, sid.clone());
+        self.endpoints.attach(&ingress_id, sid.clone(), None);
         Ok(EncoderConnection::Joining(sid))
     }
 

@@ -164,8 +164,9 @@ impl Connection {
                         return Err(End::Lost);
                     }
                     // Before it publishes, an encoder has the time only once.
-                    if self.publisher.is_some() {
+                    if let Some(Admitted { publisher, .. }) = &self.publisher {
                         heard_at = time::Instant::now();
+                        publisher.note_heard();
                     }
                     self.receive(buffer.get(..bytes).unwrap_or_default()).await?;
                 }
@@ -203,6 +204,9 @@ impl Connection {
     async fn publish(&mut self, key: StreamKeyHash) -> Result<(), End> {
         match admit(self.plane.inner(), &key, self.address).await {
             Ok(admitted) => {
+                if admitted.publisher.is_transcoded() {
+                    self.media.transcode_video();
+                }
                 self.publisher = Some(admitted);
                 self.session.accept()?;
                 self.flush().await
@@ -266,7 +270,8 @@ impl Connection {
     fn unplayable(&self, error: &TranscodeError) -> End {
         let reason = match self.media.unplayable() {
             Some(Unplayable::BPictures) => "the video has B pictures, which have to be transcoded or turned off",
-            Some(Unplayable::Codec) | None => "the video is not H.264, and has to be transcoded",
+            Some(Unplayable::Codec) => "the video is not H.264, and has to be transcoded",
+            None => "the video is to be transcoded",
         };
         End::Unplayable(format!("{reason}: {error}"))
     }

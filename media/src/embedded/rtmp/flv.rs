@@ -58,6 +58,30 @@ pub fn read_video(body: &[u8]) -> Option<VideoTag<'_>> {
     }
 }
 
+/// What a video message with the extended header holds (Enhanced RTMP, version 1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtendedTag {
+    /// The parameters of its codec.
+    Parameters,
+    /// A frame.
+    Frame {
+        /// Whether it is a key frame, as the encoder says.
+        is_key: bool,
+    },
+    /// Something that is no frame.
+    Nothing,
+}
+
+/// Reads the extended header of a video message; `None` if it has the older one.
+pub fn read_extended(body: &[u8]) -> Option<ExtendedTag> {
+    let header = *body.first().filter(|header| *header & EXTENDED != 0)?;
+    Some(match header & 0x0f {
+        0 => ExtendedTag::Parameters,
+        1 | 3 => ExtendedTag::Frame { is_key: header >> 4 & 7 == KEY_FRAME },
+        _ => ExtendedTag::Nothing,
+    })
+}
+
 fn read_parameters(record: &[u8]) -> Option<AvcParameters> {
     let [1, _, _, _, length, rest @ ..] = record else { return None };
     let length_size = usize::from(length & 3) + 1;

@@ -35,6 +35,16 @@ impl RtmpPublisher {
         &self.join.sid
     }
 
+    /// Returns whether its video is transcoded, also if receivers could play it.
+    pub const fn is_transcoded(&self) -> bool {
+        self.join.is_transcoded
+    }
+
+    /// Records that the encoder is heard of.
+    pub fn note_heard(&self) {
+        self.join.activity.note();
+    }
+
     /// Returns whether it was disconnected.
     pub const fn is_over(&self) -> bool {
         self.is_over

@@ -81,6 +81,11 @@ impl MediaStream {
         }
     }
 
+    /// Leaves all video to the transcoder, also what receivers could play: it comes with few key frames, say.
+    pub fn transcode_video(&mut self) {
+        self.video = Video::IsTranscoded;
+    }
+
     /// Returns why the video has to be transcoded; `None` if it does not have to.
     pub fn unplayable(&self) -> Option<Unplayable> {
         self.unplayable

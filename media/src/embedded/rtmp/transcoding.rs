@@ -1,11 +1,13 @@
 //! The transcoding of one medium of a stream: a child process that is started when it is needed, and again when it ends.
 
+use std::time::{Duration, Instant};
+
 use conclave_egress::{Announced, Ffmpeg, FfmpegError, Priority, SendError, of_units};
 use conclave_model::ProjectId;
 use conclave_model::permits::ProjectPermit;
 use tokio::task::spawn_blocking;
 
-use super::flv::{self, AudioTag, Medium, VideoTag};
+use super::flv::{self, AudioTag, ExtendedTag, Medium, VideoTag};
 use super::timeline::MediaTime;
 use super::transcoder::{Transcoded, Transcoder};
 use crate::embedded::plane::EmbeddedPlane;
@@ -13,6 +15,11 @@ use crate::redact::redact_urls;
 
 /// How often ffmpeg may end before the medium is given up.
 const MAX_FAILURES: u32 = 3;
+/// How long is waited for a key frame after messages were dropped. An encoder with intra refresh sends no more of them: a decoder
+/// recovers without.
+const KEY_FRAME_WAIT: Duration = Duration::from_secs(5);
+/// How long it may take until it has made something for the first time.
+const FIRST_RESULT: Duration = Duration::from_secs(30);
 
 /// The transcoding of one medium.
 pub struct Transcoding {
@@ -23,8 +30,13 @@ pub struct Transcoding {
     length_size: usize,
     running: Option<Transcoder>,
     failures: u32,
-    /// Whether messages are dropped until one with which a decoder can begin.
-    awaits_key: bool,
+    /// When the first message came; `None` once ffmpeg has made something.
+    awaited_since: Option<Instant>,
+    has_made: bool,
+    /// Whether the video has the extended header of Enhanced RTMP.
+    is_extended: bool,
+    /// Since when messages are dropped until one with which a decoder can begin; `None` if they are not.
+    awaits_key: Option<Instant>,
 }
 
 /// Why a medium cannot be transcoded.
@@ -46,7 +58,17 @@ enum Role {
 impl Transcoding {
     /// Creates the transcoding of a medium that may need none.
     pub const fn new(medium: Medium) -> Self {
-        Self { medium, header: None, length_size: 4, running: None, failures: 0, awaits_key: false }
+        Self {
+            medium,
+            header: None,
+            length_size: 4,
+            running: None,
+            failures: 0,
+            awaited_since: None,
+            has_made: false,
+            is_extended: false,
+            awaits_key: None,
+        }
     }
 
     /// Transcodes a message. One that ffmpeg has no time for is dropped.
@@ -60,6 +82,10 @@ impl Transcoding {
         (time, body): (MediaTime, Vec<u8>),
     ) -> Result<(), TranscodeError> {
         self.check_size(&body)?;
+        if !self.has_made && self.awaited_since.get_or_insert_with(Instant::now).elapsed() > FIRST_RESULT {
+            return Err(TranscodeError("ffmpeg makes nothing of it".into()));
+        }
+        self.is_extended = self.medium == Medium::Video && flv::read_extended(&body).is_some();
         let role = role(self.medium, &body);
         if role == Role::Header {
             self.header = Some(body.clone());
@@ -71,11 +97,11 @@ impl Transcoding {
             }
             self.start(plane, project, time).await?;
         }
-        if self.awaits_key && role == Role::Other {
+        if self.awaits_key.is_some_and(|since| since.elapsed() < KEY_FRAME_WAIT) && role == Role::Other {
             return Ok(());
         }
         let sent = self.running.as_ref().map(|running| running.send(time, &body));
-        self.awaits_key = sent == Some(Err(SendError::Full));
+        self.awaits_key = (sent == Some(Err(SendError::Full))).then(Instant::now);
         Ok(())
     }
 
@@ -109,6 +135,11 @@ impl Transcoding {
         let ffmpeg = plane.ffmpeg().await.unwrap_or(Err(FfmpegError::NotFound));
         let ffmpeg = ffmpeg.map_err(|error| TranscodeError(error.to_string()))?;
         require_encoder(&ffmpeg, self.medium)?;
+        if self.is_extended && !ffmpeg.reads_enhanced_flv() {
+            let version = &ffmpeg.version;
+            let problem = "ffmpeg reads HEVC, AV1 and VP9 of RTMP encoders from version 6.1 on";
+            return Err(TranscodeError(format!("{problem}, and this one is {version}")));
+        }
         let (medium, start) = (self.medium, time.time);
         let permit = take_permit(plane, medium, project)
             .ok_or_else(|| TranscodeError("as much is transcoded as this server allows".into()))?;
@@ -132,6 +163,7 @@ impl Transcoding {
         loop {
             let Some(running) = &mut self.running else { std::future::pending().await };
             if let Some(made) = running.next().await {
+                self.has_made = true;
                 return Ok(made);
             }
             let Some(ended) = self.running.take() else { continue };
@@ -170,9 +202,10 @@ fn role(medium: Medium, body: &[u8]) -> Role {
             Some(AudioTag::Parameters) => Role::Header,
             _ => Role::Entry,
         },
-        Medium::Video => match flv::read_video(body) {
-            Some(VideoTag::Parameters(_)) => Role::Header,
-            Some(VideoTag::Frame { is_key: false, .. }) => Role::Other,
+        Medium::Video => match (flv::read_extended(body), flv::read_video(body)) {
+            (Some(ExtendedTag::Parameters), _) | (_, Some(VideoTag::Parameters(_))) => Role::Header,
+            (Some(ExtendedTag::Frame { is_key: false } | ExtendedTag::Nothing), _)
+            | (_, Some(VideoTag::Frame { is_key: false, .. })) => Role::Other,
             // Of other codecs, any frame may be one to begin with.
             _ => Role::Entry,
         },
@@ -204,5 +237,8 @@ mod tests {
         assert_eq!(role(Medium::Video, &[0x17, 1, 0, 0, 0]), Role::Entry);
         assert_eq!(role(Medium::Video, &[0x27, 1, 0, 0, 0]), Role::Other);
         assert_eq!(role(Medium::Video, &[0x22, 0]), Role::Entry);
+        let extended = |first: u8| role(Medium::Video, &[&[first][..], b"hvc1", &[0; 8]].concat());
+        assert_eq!([0x90, 0x91, 0x93].map(extended), [Role::Header, Role::Entry, Role::Entry]);
+        assert_eq!([0xa1, 0xa3, 0x92, 0x94].map(extended), [Role::Other; 4]);
     }
 }

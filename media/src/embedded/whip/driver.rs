@@ -7,7 +7,7 @@ use conclave_model::event::Departure;
 use conclave_model::ingress::{InputType, StreamKeyHash};
 use conclave_model::secret::{BASE62, random_text};
 use conclave_model::{ClientAddress, NamespacedRoom, ParticipantSid, Secret, Timestamp};
-use conclave_rtc::PeerEvent;
+use conclave_rtc::{Command, PeerEvent, PeerSnapshot, Reply};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -16,6 +16,7 @@ use super::fragment;
 use super::registry::{Request, Restarted, WhipSessionName};
 use super::session::{Patched, WhipPatch, WhipPatchError, WhipSession, announced_tracks};
 use crate::embedded::common::Owned;
+use crate::embedded::encoder_activity::SILENT;
 use crate::embedded::encoder_refusal::EncoderRefusal;
 use crate::embedded::error::MachineError;
 use crate::embedded::machine::Machine;
@@ -30,13 +31,15 @@ use crate::embedded::signal::registry::Input;
 const ID_LENGTH: usize = 32;
 /// How long a media worker may take to answer an offer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take to say what it knows of an encoder.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl EmbeddedPlane {
     /// Checks that an encoder at an address may connect with a stream key, before its request is read.
     ///
     /// # Errors
     /// `TooManyTries`, `UnknownKey`, `AlreadyConnected`.
-    pub fn check_stream_key(
+    pub async fn check_stream_key(
         &self,
         key: &StreamKeyHash,
         input: InputType,
@@ -46,7 +49,10 @@ impl EmbeddedPlane {
         let counted = address.map_or(Ok(()), |address| rates.check(address, key));
         counted.map_err(|retry_after| EncoderRefusal::TooManyTries { retry_after })?;
         let room = self.inner().room_of_key(key)?;
-        Ok(self.inner().call(&room, |machine, _| machine.vacant_endpoint(key, input).map(|_| ())).0?)
+        match self.inner().call(&room, |machine, _| machine.vacant_endpoint(key, input).map(|_| ())).0 {
+            Err(MachineError::EncoderConnected) if self.inner().silent_encoder(key, input).await.is_some() => Ok(()),
+            checked => Ok(checked?),
+        }
     }
 
     /// Connects a WHIP encoder with its SDP offer.
@@ -129,13 +135,33 @@ impl Inner {
         self.common.room_of(&Owned::StreamKey(*key)).ok_or(MachineError::NoSuchIngress)
     }
 
-    /// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join.
+    /// Returns the encoder with a stream key, and its room, if it has been silent for as long as its network takes to be lost.
+    pub async fn silent_encoder(
+        self: &Arc<Self>,
+        key: &StreamKeyHash,
+        input: InputType,
+    ) -> Option<(Arc<Room>, ParticipantSid)> {
+        let name = self.room_of_key(key).ok()?;
+        let (room, connected, _) = self.enter(&name, |machine, _| machine.connected_encoder(key, input));
+        let (sid, activity) = connected?;
+        // The packets of WebRTC arrive at a media worker. Before the first of them, the encoder is heard of by its request.
+        let by_packets = if input == InputType::Whip { media_silence(&room, &sid).await } else { None };
+        let is_silent = by_packets.unwrap_or_else(|| activity.silent_for()) >= SILENT;
+        is_silent.then_some((room, sid))
+    }
+
+    /// Asks the control plane whether an encoder may join. Returns the room that holds its place, and its join. One that has the place and is
+    /// silent gives way.
     pub async fn request_encoder(
         self: &Arc<Self>,
         key: &StreamKeyHash,
         input: InputType,
     ) -> Result<(Arc<Room>, EncoderJoin), EncoderRefusal> {
         let name = self.room_of_key(key)?;
+        if let Some((room, silent)) = self.silent_encoder(key, input).await {
+            log::info!(participant = silent.as_str(); "an encoder that has been silent gives way to another one");
+            self.call_in(&room, |machine, now| machine.give_way(&silent, now));
+        }
         let (room, requested, answers) = self.enter(&name, |machine, now| machine.request_encoder(key, input, now));
         let join = requested?;
         if let Err(refused) = await_answers(answers).await {
@@ -144,6 +170,16 @@ impl Inner {
         }
         Ok((room, join))
     }
+}
+
+/// Returns how long nothing of a participant has arrived at its media worker; `None` if nothing ever has.
+async fn media_silence(room: &Room, sid: &ParticipantSid) -> Option<Duration> {
+    let (sender, answer) = oneshot::channel();
+    // The receiver is gone if the time for the answer is over.
+    let reply = Reply::new(move |peers| drop(sender.send(peers)));
+    room.send_command(Command::Snapshot { peers: vec![sid.clone()], reply });
+    let peers: Vec<PeerSnapshot> = timeout(SNAPSHOT_TIMEOUT, answer).await.ok()?.ok()?;
+    peers.first()?.transports.iter().filter_map(|transport| transport.silent_for).min()
 }
 
 /// Runs a session, and returns its answer.
@@ -159,7 +195,7 @@ async fn open(
     let (reply, answered) = oneshot::channel();
     let sid = join.sid;
     let turn = inner.turn.iter().map(|turn| turn.for_participant(&sid, inner.clock.now())).collect();
-    let task = SessionTask { inner, room, sid, session, reply: Some(Reply::Offer(reply)), was_connected: false };
+    let task = SessionTask { inner, room, sid, session, reply: Some(Waiting::Offer(reply)), was_connected: false };
     tokio::spawn(task.run(inputs, requests));
     let answer = timeout(ANSWER_TIMEOUT, answered).await.map_err(|_| EncoderRefusal::Unavailable)?;
     let Restarted { etag, fragment: sdp } = answer.map_err(|_| EncoderRefusal::Unavailable)??;
@@ -167,7 +203,7 @@ async fn open(
 }
 
 /// Who waits for the media worker's answer to an offer.
-enum Reply {
+enum Waiting {
     /// The request that opens the session. It gets the whole answer.
     Offer(oneshot::Sender<Result<Restarted, EncoderRefusal>>),
     /// A request that restarts ICE.
@@ -180,7 +216,7 @@ struct SessionTask {
     room: Arc<Room>,
     sid: ParticipantSid,
     session: WhipSession,
-    reply: Option<Reply>,
+    reply: Option<Waiting>,
     /// Whether its media was connected, so that its join was reported.
     was_connected: bool,
 }
@@ -216,7 +252,7 @@ impl SessionTask {
         }
         self.inner.whip.remove(&self.sid);
         self.room.sessions.remove(&self.sid);
-        if let Some(Reply::Offer(reply)) = self.reply.take() {
+        if let Some(Waiting::Offer(reply)) = self.reply.take() {
             let _ = reply.send(Err(self.session.refusal()));
         }
         if !self.was_connected {
@@ -251,7 +287,7 @@ impl SessionTask {
             Request::Patch(patch, reply) => {
                 let patched = self.call(|session, machine, _| session.patch(machine, &patch));
                 match patched {
-                    Ok(Patched::Restarting) => self.reply = Some(Reply::Patch(reply)),
+                    Ok(Patched::Restarting) => self.reply = Some(Waiting::Patch(reply)),
                     // The encoder may have hung up.
                     Ok(Patched::Accepted) => drop(reply.send(Ok(None))),
                     Err(error) => drop(reply.send(Err(error))),
@@ -276,8 +312,8 @@ impl SessionTask {
         let etag = self.session.etag().to_owned();
         // The encoder may have hung up.
         match self.reply.take() {
-            Some(Reply::Offer(reply)) => drop(reply.send(Ok(Restarted { etag, fragment: sdp }))),
-            Some(Reply::Patch(reply)) => {
+            Some(Waiting::Offer(reply)) => drop(reply.send(Ok(Restarted { etag, fragment: sdp }))),
+            Some(Waiting::Patch(reply)) => {
                 drop(reply.send(Ok(Some(Restarted { etag, fragment: fragment::ice_fragment(&sdp) }))));
             }
             None => {}
