@@ -297,6 +297,11 @@ impl Client {
             destination_identities: to.iter().map(|to| (*to).to_owned()).collect(),
             ..Default::default()
         };
+        self.send_packet(&packet);
+    }
+
+    /// Sends a data packet.
+    pub fn send_packet(&mut self, packet: &proto::DataPacket) {
         let sent = self.transport.connection.send_message("_reliable", &packet.encode_to_vec(), Instant::now());
         assert!(sent, "the channel is open");
     }

@@ -5,6 +5,7 @@ mod client;
 #[allow(dead_code, reason = "the tests of the media workers use what these do not")]
 #[path = "../../../rtc/tests/support/connection.rs"]
 mod connection;
+mod data;
 mod data_tracks;
 mod inspection;
 mod leaving;
