@@ -1,6 +1,8 @@
 //! The data directory: its creation, its lock files and the database in it.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use conclave_db::{CommitHook, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault, private_file};
@@ -54,20 +56,58 @@ pub fn create(data: &Path) -> Result<(), CliError> {
 
 /// A lock on the data directory, until it is dropped or the process ends.
 #[derive(Debug)]
-pub struct DirectoryLock(File);
+pub struct DirectoryLock {
+    file: File,
+    path: PathBuf,
+}
 
 impl DirectoryLock {
     /// Returns the file that is locked.
     #[must_use]
     pub const fn file(&self) -> &File {
-        &self.0
+        &self.file
     }
+
+    /// Returns what tells whether the file is where it was locked.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn place(&self) -> io::Result<LockPlace> {
+        self.file.metadata().map(|metadata| LockPlace { path: self.path.clone(), id: file_id(&metadata) })
+    }
+}
+
+/// Where the file of a lock was, and which one it is.
+#[derive(Debug, Clone)]
+pub struct LockPlace {
+    path: PathBuf,
+    id: (u64, u64),
+}
+
+impl LockPlace {
+    /// Whether the file is still there. It is not once its file system was unmounted, or another one mounted over it: what is written
+    /// to the data directory then is found by no later server. Blocks.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        match self.path.metadata() {
+            Ok(metadata) => file_id(&metadata) == self.id,
+            Err(error) => !matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::StaleNetworkFileHandle
+            ),
+        }
+    }
+}
+
+/// Tells one file from another: the device, and the number of the file on it.
+fn file_id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // Closing the file is not enough: a program that is being started at this moment has the file, too, until it runs.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 
@@ -92,10 +132,11 @@ pub fn lock_for_key_rotation(data: &Path) -> Result<DirectoryLock, CliError> {
 }
 
 fn lock(data: &Path, file_name: &str, held: &str) -> Result<DirectoryLock, CliError> {
-    let file = File::options().create(true).read(true).append(true).open(data.join(file_name));
+    let path = data.join(file_name);
+    let file = File::options().create(true).read(true).append(true).open(&path);
     let file = file.map_err(|error| CliError::data_dir(data, error.to_string()))?;
     match file.try_lock() {
-        Ok(()) => Ok(DirectoryLock(file)),
+        Ok(()) => Ok(DirectoryLock { file, path }),
         Err(TryLockError::WouldBlock) => Err(CliError::data_dir(data, held)),
         Err(TryLockError::Error(error)) => Err(CliError::data_dir(data, format!("cannot be locked: {error}"))),
     }
@@ -160,7 +201,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let lock = lock_for_server(data.path()).unwrap();
         // What a program that is being started has until it runs.
-        let inherited = lock.0.try_clone().unwrap();
+        let inherited = lock.file.try_clone().unwrap();
         assert!(lock_for_server(data.path()).is_err());
         drop(lock);
         assert!(lock_for_server(data.path()).is_ok());

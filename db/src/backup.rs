@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::contents::{Contents, inspect};
 use crate::error::{StoreError, catch_panic};
-use crate::sqlite::backup::copy_checked;
+use crate::sqlite::backup::{copy_checked, refuse_foreign_objects};
 use crate::store::Store;
 use crate::store_options::Location;
 use crate::vault::Vault;
@@ -51,8 +51,12 @@ impl Store {
 /// contains. Blocks.
 ///
 /// # Errors
-/// Fails for a file that cannot be read, is damaged, or is not one of Conclave; and if the copy cannot be written. Nothing has the name
+/// Fails for a file that cannot be read, is damaged, is not one of Conclave, or has triggers, views or virtual tables; and if the copy cannot be written. Nothing has the name
 /// `to` then.
 pub fn restore(file: &Path, to: &Path, vault: &Vault) -> Result<Contents, StoreError> {
-    copy_checked(file, to, || true, |draft| inspect(draft, vault))
+    let check = |draft: &Path| {
+        refuse_foreign_objects(draft)?;
+        inspect(draft, vault)
+    };
+    copy_checked(file, to, || true, check)
 }

@@ -12,8 +12,9 @@ impl Store {
     /// Reads from and writes to the database.
     ///
     /// # Errors
-    /// Fails when it cannot be read or written now.
+    /// Fails when it cannot be read or written now, or a table of the file is damaged.
     pub async fn ping(&self) -> Result<(), StoreError> {
+        self.check_damage()?;
         self.read(|sql| sql.value::<i64>("SELECT 1", &[])).await?;
         // A transaction that changes nothing would succeed on a full disk.
         self.write(Queue::SERVER, |tx| renew_heartbeat(tx)).await

@@ -45,9 +45,10 @@ impl Store {
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn begin_run(&self) -> Result<(), StoreError> {
-        self.note_server();
+        self.note_server()?;
         let crash = self
             .write(Queue::SERVER, |tx| {
+                tx.sql.prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
                 let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
                 tx.sql.put(WRITE, args![tx.now])?;
                 tx.sql.put(START_TIMERS, args![tx.now])?;

@@ -24,6 +24,14 @@ pub(crate) enum Sql<'c> {
 }
 
 impl Sql<'_> {
+    /// Prepares statements that follow, together: one after the other, each would wait for PostgreSQL.
+    pub(crate) fn prepare(self, texts: &[&str]) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(session) => session.prepare_all(texts),
+        }
+    }
+
     /// Reads the first row; `None` when the query finds none.
     pub(crate) fn one<T>(
         self,

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 mod commit_count;
+pub(crate) mod damage;
 mod export;
 #[cfg(feature = "faults")]
 mod faults;
@@ -22,6 +23,7 @@ use crate::store_options::OlderSchema;
 use crate::writer::{Shared, Writer, WriterThreads};
 pub use backup::DRAFT_SUFFIX;
 use commit_count::CommitCount;
+pub(crate) use damage::{Damage, DamageCheck};
 pub(crate) use export::Export;
 pub(crate) use reader::Readers;
 pub use reader::SNAPSHOT_AGE;
@@ -35,12 +37,13 @@ pub(crate) fn open(
     readers: usize,
     shared: Shared,
     on_commit: CommitHook,
+    damage: Damage,
 ) -> Result<(Writer, WriterThreads, Readers), StoreError> {
     let connection = file::open_for_writing(path, older_schema)?;
     let commits = CommitCount::default();
     let readers = Readers::start(path, readers, commits.clone(), &shared.metrics.reads_waiting)?;
     let waiting = shared.metrics.writes_waiting.clone();
-    let thread = Thread::new(connection, shared, commits, on_commit);
+    let thread = Thread::new(connection, shared, commits, on_commit, damage)?;
     let (writer, threads) = Writer::start(vec![move |jobs| thread.run_batches(jobs)], waiting)?;
     Ok((writer, threads, readers))
 }

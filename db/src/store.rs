@@ -14,10 +14,11 @@ use crate::error::StoreError;
 use crate::reader::Readers;
 use crate::snapshot::Snapshot;
 use crate::sql::Sql;
+use crate::sqlite::{Damage, DamageCheck};
 use crate::store_options::{Location, StoreOptions};
 use crate::tx::Tx;
 use crate::vault::Vault;
-use crate::writer::{Isolation, Queue, Shared, Writer, WriterThreads};
+use crate::writer::{Isolation, Queue, Shared, Writer, WriterEnd, WriterThreads};
 use crate::{postgres, sqlite};
 
 /// A crash of the server that ran before this one.
@@ -40,6 +41,10 @@ struct Inner {
     writer: Mutex<Option<Arc<Writer>>>,
     writer_threads: Mutex<Vec<JoinHandle<()>>>,
     writer_ended: watch::Receiver<bool>,
+    writer_end: Arc<OnceLock<WriterEnd>>,
+    damage: Damage,
+    /// The thread that looks for damage, once a server runs.
+    damage_check: Mutex<Option<DamageCheck>>,
     readers: Readers,
     /// The crash before this server's start; empty until the server has started.
     crash: OnceLock<Option<Crash>>,
@@ -62,11 +67,18 @@ impl Store {
         let StoreOptions { location, older_schema, clock, vault, on_commit, readers, metrics } = options;
         metrics.engine.with_label_values(&[location.engine()]).set(1);
         let (vault, is_server) = (Arc::new(vault), Arc::<AtomicBool>::default());
-        let shared =
-            Shared { clock: clock.clone(), vault: Arc::clone(&vault), metrics, is_server: Arc::clone(&is_server) };
+        let (end, damage) = (Arc::<OnceLock<WriterEnd>>::default(), Damage::default());
+        let shared = Shared {
+            clock: clock.clone(),
+            vault: Arc::clone(&vault),
+            metrics,
+            is_server: Arc::clone(&is_server),
+            end: Arc::clone(&end),
+        };
         let (writer, threads, readers) = match &location {
             Location::File(path) => {
-                let (writer, threads, readers) = sqlite::open(path, older_schema, readers, shared, on_commit)?;
+                let (writer, threads, readers) =
+                    sqlite::open(path, older_schema, readers, shared, on_commit, damage.clone())?;
                 (writer, threads, Readers::File(readers))
             }
             Location::Server(options) => {
@@ -82,6 +94,9 @@ impl Store {
             writer: Mutex::new(Some(Arc::new(writer))),
             writer_threads: Mutex::new(handles),
             writer_ended: ended,
+            writer_end: end,
+            damage,
+            damage_check: Mutex::default(),
             readers,
             crash: OnceLock::new(),
             is_server,
@@ -91,6 +106,7 @@ impl Store {
     /// Runs the queued writes and closes the writer. Later writes fail as unavailable, and so do later reads from a server. Blocks until
     /// then.
     pub fn close(&self) {
+        drop(self.0.damage_check.lock().take());
         drop(self.0.writer.lock().take());
         self.0.readers.close();
         let threads = mem::take(&mut *self.0.writer_threads.lock());
@@ -99,11 +115,13 @@ impl Store {
         }
     }
 
-    /// Returns once a thread of the writer has ended: after [`Store::close`], or because it panicked. Its writes fail from then on.
-    pub async fn writer_ended(&self) {
+    /// Returns once a thread of the writer has ended, with the reason: after [`Store::close`], or by itself. Its writes fail from then
+    /// on.
+    pub async fn writer_ended(&self) -> WriterEnd {
         let mut ended = self.0.writer_ended.clone();
         // An error means that all threads have ended.
         let _ = ended.wait_for(|ended| *ended).await;
+        self.0.writer_end.get().copied().unwrap_or(WriterEnd::Failed)
     }
 
     /// Where the records are.
@@ -118,9 +136,20 @@ impl Store {
         &self.0.clock
     }
 
-    /// Notes that a server runs on this store.
-    pub(crate) fn note_server(&self) {
+    /// Notes that a server runs on this store, and looks for damage of a file beside it.
+    pub(crate) fn note_server(&self) -> Result<(), StoreError> {
         self.0.is_server.store(true, Ordering::Relaxed);
+        if let Location::File(path) = &self.0.location {
+            let check = DamageCheck::start(path, self.0.damage.clone())?;
+            // One of an earlier start ends.
+            drop(self.0.damage_check.lock().replace(check));
+        }
+        Ok(())
+    }
+
+    /// Fails if a table of the file is damaged, as far as that is known.
+    pub(crate) fn check_damage(&self) -> Result<(), StoreError> {
+        self.0.damage.check()
     }
 
     pub(crate) fn crash_cell(&self) -> &OnceLock<Option<Crash>> {

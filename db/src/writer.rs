@@ -7,9 +7,9 @@
 mod job;
 mod jobs;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use conclave_model::Clock;
@@ -46,6 +46,37 @@ impl Drop for End {
     }
 }
 
+/// Why a thread of the writer has ended before the store was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriterEnd {
+    /// It panicked.
+    Failed,
+    /// Another server has taken over the database.
+    TakenOver,
+    /// The database lacks commits that it had acknowledged.
+    CommitsLost,
+    /// The file of the database is not where it was opened.
+    FileGone,
+}
+
+impl WriterEnd {
+    /// Describes it for an operator.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "the thread that writes to the database ended by itself",
+            Self::TakenOver => "another server has become the active one",
+            Self::CommitsLost => {
+                "PostgreSQL has lost changes that it had acknowledged, as a failover to an asynchronous standby does: what this server \
+                 has in memory is no longer true, so it ends and begins anew with the records as they are"
+            }
+            Self::FileGone => {
+                "the data directory has gone, or is another one: was its disk unmounted? Nothing more is acknowledged"
+            }
+        }
+    }
+}
+
 /// The parts that the threads share with the rest of the store.
 #[derive(Clone)]
 pub(crate) struct Shared {
@@ -57,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: StoreMetrics,
     /// Set once the process is known to be a server.
     pub(crate) is_server: Arc<AtomicBool>,
+    /// Why a thread has ended, if it has said so.
+    pub(crate) end: Arc<OnceLock<WriterEnd>>,
 }
 
 impl Writer {

@@ -1,13 +1,15 @@
 //! `conclave check`: tests whether everything that a server needs is present and works, and prints one line for each part.
 //! It creates nothing.
 
+mod postgres;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_db::lease::{ClusterState, Node, Role, cluster_state};
-use conclave_db::{Location, OlderSchema, PostgresHealth, Store, StoreOptions, Vault, check_postgres};
+use conclave_db::{Location, OlderSchema, Store, StoreOptions, Vault, check_postgres};
 use conclave_media::ReportInlet;
 use conclave_media::embedded::egress_engine::Ffmpeg;
 use conclave_media::livekit::LivekitPlane;
@@ -194,20 +196,7 @@ fn check_database(config: &Config, data: &Path) -> Result<Verdict, CliError> {
     let (schema, newest) = run_in_system(verify_database(location))?;
     let older = if schema < newest { ", which the next start of a server migrates" } else { "" };
     let summary = format!("schema {schema}{older}, {shown}");
-    Ok(health.map_or(Verdict::Ok(summary.clone()), |health| judge_postgres(&summary, &health)))
-}
-
-/// Says how a database server is reached, and what an operator should know before calls depend on it.
-fn judge_postgres(summary: &str, health: &PostgresHealth) -> Verdict {
-    let PostgresHealth { version, is_encrypted, round_trip, has_synchronous_standby } = health;
-    let tls = if *is_encrypted { "TLS" } else { "no TLS" };
-    let milliseconds = round_trip.as_secs_f64() * 1_000.0;
-    let summary = format!("{summary}: PostgreSQL {version}, {tls}, round trip {milliseconds:.1} ms");
-    if *has_synchronous_standby {
-        return Verdict::Ok(format!("{summary}, synchronous standby"));
-    }
-    let risk = "no synchronous standby (synchronous_standby_names): a failover of PostgreSQL can lose the last changes";
-    Verdict::Warning(format!("{summary}; {risk}"))
+    Ok(health.map_or(Verdict::Ok(summary.clone()), |health| postgres::judge(&summary, &health)))
 }
 
 /// Says which servers share the database, and which of them could not take over.

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use actix_web::body::{EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::ConnectionType;
+use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::middleware::{Next, from_fn};
-use actix_web::{Error, web};
+use actix_web::{Error, HttpResponse, web};
+use conclave_db::lease::Lease;
 
 use super::PassThrough;
 use super::forward::Forwarder;
-use crate::http::passed_on::{NotTaken, PassedOnGate};
+use crate::http::error::DatabaseFailed;
+use crate::http::passed_on::{NotActive, NotTaken, PassedOnGate, UNCONFIRMED};
 
 /// What the API listener of an active node does with the requests that its operations do not take.
 pub struct ActiveListener {
@@ -20,16 +23,18 @@ pub struct ActiveListener {
     pub gate: Arc<PassedOnGate>,
     /// Passes them on.
     pub through: Arc<PassThrough>,
+    /// Tells whether this node is the active one.
+    pub lease: Lease,
 }
 
 impl ActiveListener {
     /// Routes the API listener of an active node to `paths`. Called by each worker.
     pub fn configure(&self, config: &mut web::ServiceConfig, paths: impl FnOnce(&mut web::ServiceConfig)) {
-        let gate = Arc::clone(&self.gate);
+        let (gate, lease) = (Arc::clone(&self.gate), self.lease.clone());
         let forwarder = Rc::new(Forwarder::new(Arc::clone(&self.through)));
         let gated = from_fn(move |request, next| {
-            let (gate, forwarder) = (Arc::clone(&gate), Rc::clone(&forwarder));
-            async move { handle(&gate, &forwarder, request, next).await }
+            let (gate, lease, forwarder) = (Arc::clone(&gate), lease.clone(), Rc::clone(&forwarder));
+            async move { handle(&gate, &lease, &forwarder, request, next).await }
         });
         config.service(web::scope("").wrap(gated).configure(paths));
     }
@@ -37,12 +42,22 @@ impl ActiveListener {
 
 async fn handle<B: MessageBody>(
     gate: &PassedOnGate,
+    lease: &Lease,
     forwarder: &Forwarder,
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<EitherBody<B>>, Error> {
+    let is_passed_on = gate.is_passed_on(request.request());
     let not_taken = match gate.admit(request.request()).await {
-        Ok(_running) => return next.call(request).await.map(ServiceResponse::map_into_left_body),
+        // Before anything is done: another node may be about to take over, where the request then succeeds.
+        Ok(_) if is_passed_on && !lease.check().is_valid() => NotTaken::Refused(NotActive::Unconfirmed),
+        Ok(_running) => {
+            let mut response = next.call(request).await?;
+            if is_passed_on {
+                mark_unconfirmed(lease, response.response_mut()).await;
+            }
+            return Ok(response.map_into_left_body());
+        }
         Err(not_taken) => not_taken,
     };
     let (request, payload) = request.into_parts();
@@ -55,4 +70,14 @@ async fn handle<B: MessageBody>(
         response.head_mut().set_connection_type(ConnectionType::Close);
     }
     Ok(ServiceResponse::new(request, response).map_into_right_body())
+}
+
+/// Tells the node that has passed a request on if the database has failed this one alone, as far as it knows: then the next renewal of
+/// the lease fails, too.
+async fn mark_unconfirmed<B>(lease: &Lease, response: &mut HttpResponse<B>) {
+    let has_failed = response.extensions().get::<DatabaseFailed>().is_some();
+    if has_failed && !lease.is_renewed().await {
+        let name = HeaderName::from_static(UNCONFIRMED);
+        response.headers_mut().insert(name, HeaderValue::from_static("1"));
+    }
 }

@@ -38,7 +38,8 @@ pub(super) struct RequestBody {
 }
 
 struct Source {
-    request: HttpRequest,
+    /// The client's request; `None` for one of this node.
+    request: Option<HttpRequest>,
     payload: Payload,
     memory: Arc<Semaphore>,
     /// What has arrived; `None` once it is not kept any more.
@@ -74,7 +75,7 @@ impl RequestBody {
             None => BodySize::None,
         };
         let source = Source {
-            request: request.clone(),
+            request: Some(request.clone()),
             payload,
             memory: Arc::clone(memory),
             kept: Some(Kept::default()),
@@ -155,7 +156,7 @@ impl Source {
 
     fn end(&mut self) {
         self.state = State::Ended;
-        note_body_read(&self.request);
+        self.request.iter().for_each(note_body_read);
     }
 }
 
@@ -171,6 +172,20 @@ pub(super) struct AttemptBody {
 }
 
 impl AttemptBody {
+    /// The body of a request of this node, which has none.
+    pub(super) fn empty() -> Self {
+        let source = Source {
+            request: None,
+            payload: Payload::None,
+            memory: Arc::new(Semaphore::new(0)),
+            kept: None,
+            state: State::Ended,
+            attempt: 0,
+            is_sent: true,
+        };
+        Self { source: Rc::new(RefCell::new(source)), attempt: 0, next: 0, size: BodySize::None, left: None }
+    }
+
     /// Returns how the body is announced.
     pub(super) const fn size(&self) -> BodySize {
         self.size

@@ -20,12 +20,12 @@ use super::connection::{Connection, Incoming, Pool};
 use super::holds::Hold;
 use super::metrics::Passed;
 use super::node::{ActiveNode, Node};
-use super::passage::{Failure, Outcome, Passage, Step};
+use super::passage::{Failure, Outcome, Passage, Repeat, Step};
 use super::request::Head;
 use super::response;
 use super::websocket;
 use crate::http::error::ApiError;
-use crate::http::passed_on::{NOT_ACTIVE, NotActive, sent_to};
+use crate::http::passed_on::{NOT_ACTIVE, NotActive, UNCONFIRMED, sent_to};
 use crate::http::trace::PassedOn;
 
 /// `Retry-After` of what no node has taken.
@@ -150,11 +150,18 @@ impl Forwarder {
         head: ResponseHead,
         mut incoming: Incoming,
     ) -> Result<HttpResponse, Outcome> {
-        if let Some(refused) = head.headers.get(NOT_ACTIVE) {
-            return Err(match NotActive::parse(refused.as_bytes()) {
-                NotActive::Standby => Outcome::Refused,
-                NotActive::Stopping => Outcome::Stopping,
-            });
+        let refused = head.headers.get(NOT_ACTIVE).map(|refused| NotActive::parse(refused.as_bytes()));
+        // If the database does not answer this node either, nobody takes over.
+        let may_be_replaced = !self.shared.nodes.is_cut_off();
+        match refused {
+            Some(NotActive::Standby) => return Err(Outcome::Refused),
+            Some(NotActive::Stopping) => return Err(Outcome::Stopping),
+            Some(NotActive::Unconfirmed) if may_be_replaced => return Err(Outcome::Refused),
+            _ => {}
+        }
+        let is_unconfirmed = head.headers.contains_key(UNCONFIRMED);
+        if is_unconfirmed && may_be_replaced && passing.head.repeat == Repeat::Always {
+            return Err(Outcome::Broken);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return self.open_websocket(node, passing, &head, incoming);

@@ -5,7 +5,7 @@ use actix_web::http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::client_address::TrustedProxies;
 use crate::http::frame::credential::ROOM_TOKEN;
-use crate::http::passed_on::{NOT_ACTIVE, PASSED_ON};
+use crate::http::passed_on::{NOT_ACTIVE, PASSED_ON, UNCONFIRMED};
 
 /// Headers that belong to one connection (RFC 9110, 7.6.1), and the framing of a body, which is written anew. This node has answered an
 /// `Expect` itself.
@@ -71,7 +71,7 @@ fn values_of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
 }
 
 fn belongs_to_connection(name: &str, named: &[String]) -> bool {
-    let is_own = name == PASSED_ON || name == NOT_ACTIVE;
+    let is_own = [PASSED_ON, NOT_ACTIVE, UNCONFIRMED].contains(&name);
     is_own || OF_CONNECTION.contains(&name) || name.starts_with("proxy-") || named.iter().any(|named| named == name)
 }
 

@@ -7,6 +7,7 @@
 //!
 //! [`passage`] decides about each request, without I/O: to send it, to hold it while no node is active, to send it again, or to give
 //! it up. [`forward`] does that, over connections of [`connection`]; [`headers`], [`body`] and [`websocket`] are what passes.
+//! [`probe`] asks the active node whether it answers through this one, and [`reachability`] decides whether this one is ready.
 
 mod active;
 mod body;
@@ -17,6 +18,8 @@ mod holds;
 mod metrics;
 pub mod node;
 pub mod passage;
+mod probe;
+mod reachability;
 mod request;
 mod response;
 mod websocket;
@@ -26,7 +29,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, web};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 use crate::http::client_address::TrustedProxies;
 use crate::http::frame::payload::LIMIT;
@@ -37,6 +42,7 @@ use forward::Forwarder;
 use holds::Holds;
 pub use metrics::ClusterMetrics;
 use node::ActiveNodes;
+use reachability::Reachability;
 
 /// Time for which a request is held while no node takes it.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
@@ -72,6 +78,10 @@ pub struct PassThrough {
     connector: Connector,
     metrics: ClusterMetrics,
     is_stopping: watch::Sender<bool>,
+    /// Whether the active node answers through this one.
+    reachability: Mutex<Reachability>,
+    /// What its times count from.
+    started: Instant,
 }
 
 impl PassThrough {
@@ -90,6 +100,8 @@ impl PassThrough {
             connector: Connector::default(),
             metrics,
             is_stopping: watch::Sender::default(),
+            reachability: Mutex::default(),
+            started: Instant::now(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The active node, as this one knows it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use conclave_db::lease::{ActiveServer, Lease};
 use tokio::sync::watch;
@@ -79,28 +80,46 @@ impl ActiveNode {
 #[derive(Debug)]
 pub struct ActiveNodes {
     known: watch::Sender<ActiveNode>,
+    /// Whether the database does not answer this node.
+    is_cut_off: AtomicBool,
 }
 
 impl ActiveNodes {
     /// Nothing is known yet.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { known: watch::Sender::default() })
+        Arc::new(Self { known: watch::Sender::default(), is_cut_off: AtomicBool::default() })
     }
 
     /// Follows a lease, for as long as this is used.
     pub fn follow(self: &Arc<Self>, lease: &Lease) {
-        let (mut server, followed) = (lease.active_server(), Arc::downgrade(self));
+        let (mut server, mut state, followed) = (lease.active_server(), lease.states(), Arc::downgrade(self));
         tokio::spawn(async move {
             loop {
                 let Some(followed) = followed.upgrade() else { return };
                 followed.note(server.borrow_and_update().as_ref());
+                followed.note_cut_off(state.borrow_and_update().failure.is_some());
                 drop(followed);
-                if server.changed().await.is_err() {
+                let changed = tokio::select! {
+                    changed = server.changed() => changed,
+                    changed = state.changed() => changed,
+                };
+                if changed.is_err() {
                     return;
                 }
             }
         });
+    }
+
+    /// Notes whether the database does not answer this node.
+    pub fn note_cut_off(&self, is_cut_off: bool) {
+        self.is_cut_off.store(is_cut_off, Ordering::Relaxed);
+    }
+
+    /// Whether the database does not answer this node, which then neither takes over nor learns who has.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Relaxed)
     }
 
     /// Notes which server has the lease.

@@ -23,6 +23,10 @@ use crate::billing::BillingError;
 /// `Retry-After` of a failure that usually passes within moments.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
+/// Marks a response that failed since the database did not answer.
+#[derive(Debug, Clone, Copy)]
+pub struct DatabaseFailed;
+
 /// The result of what can fail a request.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
@@ -56,6 +60,10 @@ impl ApiError {
             // Whole seconds, rounded up: a request that comes a moment early would be refused again.
             let seconds = wait.as_millis().div_ceil(1_000).max(1);
             http.headers_mut().insert(RETRY_AFTER, seconds.to_string().parse().unwrap_or(HeaderValue::from(1)));
+        }
+        // What has no cause is refused before the database is asked.
+        if self.problem.code == ErrorCode::DatabaseUnavailable && self.problem.cause.is_some() {
+            http.extensions_mut().insert(DatabaseFailed);
         }
         http
     }

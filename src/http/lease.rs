@@ -69,6 +69,12 @@ impl LeaseView {
         }
     }
 
+    /// Whether this server is the active one for certain, by its last renewal.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        self.lease.check().is_valid()
+    }
+
     /// Returns what this server is to the others.
     #[must_use]
     pub fn role(&self) -> Role {

@@ -20,6 +20,10 @@ pub const PASSED_ON: &str = "conclave-passed-on";
 /// The response header of a node that is not active, and has done nothing with the request.
 pub const NOT_ACTIVE: &str = "conclave-not-active";
 
+/// The response header of an active node that cannot tell whether it is that, since the database does not answer it: the 503 that it
+/// gives may be another one's success.
+pub const UNCONFIRMED: &str = "conclave-unconfirmed";
+
 /// More than are ever handled at once.
 const MOST_RUNNING: u32 = 1 << 30;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -31,6 +35,8 @@ pub enum NotActive {
     Standby,
     /// It has lost the lease, or is about to release it.
     Stopping,
+    /// It has the lease, as far as it knows, and has not been able to renew it: it waits until it can, or has been replaced.
+    Unconfirmed,
 }
 
 impl NotActive {
@@ -38,13 +44,15 @@ impl NotActive {
         match self {
             Self::Standby => "standby",
             Self::Stopping => "stopping",
+            Self::Unconfirmed => "unconfirmed",
         }
     }
 
     /// Parses the value of [`NOT_ACTIVE`].
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
-        if value == Self::Stopping.as_str().as_bytes() { Self::Stopping } else { Self::Standby }
+        let known = [Self::Stopping, Self::Unconfirmed];
+        known.into_iter().find(|known| known.as_str().as_bytes() == value).unwrap_or(Self::Standby)
     }
 
     /// Returns the response to the node that has passed a request on.
@@ -137,6 +145,12 @@ impl PassedOnGate {
         *self.state.borrow() != GateState::Open
     }
 
+    /// Whether another node has passed a request on.
+    #[must_use]
+    pub fn is_passed_on(&self, request: &HttpRequest) -> bool {
+        sent_to(request, &self.nodes).is_some()
+    }
+
     /// Admits a request, until the result is dropped.
     ///
     /// # Errors
@@ -220,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_read_as_it_is_written() {
-        for refused in [NotActive::Standby, NotActive::Stopping] {
+        for refused in [NotActive::Standby, NotActive::Stopping, NotActive::Unconfirmed] {
             let response = refused.to_http();
             assert_eq!(NotActive::parse(response.headers().get(NOT_ACTIVE).unwrap().as_bytes()), refused);
         }

@@ -20,6 +20,9 @@ use crate::config::HostName;
 /// `Retry-After` of every request that needs the records.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Tells whether what is passed on reaches the active server.
+pub type ReachesActive = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// The parts that requests to a standby share.
 pub struct StandbyState {
     /// The lease that it waits for.
@@ -34,8 +37,8 @@ pub struct StandbyState {
     pub console: Arc<ConsoleAccess>,
     /// Reads the forms of the console.
     pub forms: BodyReader,
-    /// Whether requests to the API are passed on to the active server.
-    pub passes_on: bool,
+    /// Whether requests to the API that are passed on reach the active server; `None` if none are passed on.
+    pub reaches_active: Option<ReachesActive>,
     /// Whether it stops, and is to get no more requests.
     pub is_stopping: Arc<AtomicBool>,
     /// The port of the API listener.

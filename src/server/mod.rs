@@ -36,14 +36,15 @@ use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use conclave_actors::Tree;
-use conclave_db::Store;
 use conclave_db::lease::Lease;
+use conclave_db::{Store, WriterEnd};
 use conclave_media::embedded::{EmbeddedPlane, RtmpListener};
 use conclave_model::Clock;
 use futures_util::future::join_all;
 use serde::Serialize;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
 
 use crate::config::{Config, Mode, SettingOrigins};
 use crate::data_dir::DirectoryLock;
@@ -63,6 +64,9 @@ use successor::Successor;
 
 /// How long a stop waits until the ends of all sessions are recorded.
 const SESSIONS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often is looked whether the data directory is there.
+const DIRECTORY_CHECK: Duration = Duration::from_secs(1);
 
 /// Options of a server's start.
 #[derive(Clone)]
@@ -179,8 +183,9 @@ impl Server {
     pub async fn failed(&self) -> &'static str {
         tokio::select! {
             () = self.tree.ended() => "the actors ended by themselves",
-            () = self.store.writer_ended() => "the thread that writes to the database ended by itself",
-            () = lost(self.lease.as_ref()) => "another server has become the active one",
+            end = self.store.writer_ended() => end.as_str(),
+            end = lost(self.lease.as_ref()) => end.as_str(),
+            () = gone(&self.lock) => WriterEnd::FileGone.as_str(),
         }
     }
 
@@ -240,7 +245,7 @@ impl Server {
             log::warn!("the next start will take this stop for a crash: {error}");
         }
         // Closing blocks until the writer thread has ended.
-        let _ = tokio::task::spawn_blocking(move || store.close()).await;
+        let _ = spawn_blocking(move || store.close()).await;
         // The last write: another server becomes active at once.
         if let Some(lease) = self.lease {
             if let Some(successor) = self.successor {
@@ -277,10 +282,23 @@ async fn stop_listeners(listeners: &[ServerHandle]) {
     join_all(listeners.iter().map(|listener| listener.stop(true))).await;
 }
 
-/// Returns once another server has taken over; never for a database that servers do not share.
-async fn lost(lease: Option<&Lease>) {
-    match lease {
-        Some(lease) => lease.lost().await,
-        None => std::future::pending().await,
+/// Returns once the lease is lost, with the reason; never for a database that servers do not share.
+async fn lost(lease: Option<&Lease>) -> WriterEnd {
+    let Some(lease) = lease else { return std::future::pending().await };
+    lease.lost().await;
+    if lease.state().is_set_back { WriterEnd::CommitsLost } else { WriterEnd::TakenOver }
+}
+
+/// Returns once the data directory is not there any more.
+async fn gone(lock: &DirectoryLock) {
+    // Without its number, nothing tells the file from another.
+    let Ok(place) = lock.place() else { return std::future::pending().await };
+    loop {
+        sleep(DIRECTORY_CHECK).await;
+        let place = place.clone();
+        // It waits for a file system that hangs. An error means that the runtime ends.
+        if !spawn_blocking(move || place.is_there()).await.unwrap_or(true) {
+            return;
+        }
     }
 }

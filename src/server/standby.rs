@@ -19,7 +19,7 @@ use crate::http::admin_token::AdminToken;
 use crate::http::console::access::ConsoleAccess;
 use crate::http::lease::LeaseView;
 use crate::http::metrics::Metrics;
-use crate::http::standby::StandbyState;
+use crate::http::standby::{ReachesActive, StandbyState};
 use crate::tls::TlsAcceptor;
 
 /// The listeners of a standby.
@@ -43,6 +43,13 @@ pub(super) struct StandbyParts<'a> {
     pub acceptor: Option<TlsAcceptor>,
 }
 
+/// Returns what tells whether requests that are passed on get anywhere.
+fn reaches_active(passing: &Passing, lease: &Lease) -> ReachesActive {
+    passing.through.watch_active_node(lease.states());
+    let through = Arc::clone(&passing.through);
+    Box::new(move || through.reaches_active_node())
+}
+
 impl Standby {
     /// Serves the sockets as a standby.
     ///
@@ -60,7 +67,7 @@ impl Standby {
             hosts: config.admin.hosts.clone(),
             console: Arc::clone(console),
             forms: parts::standby_forms(config),
-            passes_on: passing.is_some(),
+            reaches_active: passing.as_ref().map(|passing| reaches_active(passing, lease)),
             is_stopping: Arc::clone(&is_stopping),
             port: bound.api.port(),
         });

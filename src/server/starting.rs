@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::lease::{Holder, KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
-use conclave_db::{Location, OlderSchema, StoreError, Vault};
+use conclave_db::{Location, OlderSchema, StoreError, Vault, require_suitable_postgres};
 use conclave_media::embedded::{EmbeddedPlane, RtmpAddress};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet, ReportSink};
@@ -248,7 +248,8 @@ impl StartingServer {
             turn: signalling.as_ref().and_then(EmbeddedPlane::turn_server),
         };
         standby.pause().await;
-        let successor = passed_on.zip(standby.take_passing()).map(|(gate, passing)| Successor::new(gate, passing));
+        let passing = passed_on.zip(standby.take_passing()).zip(lease.clone());
+        let successor = passing.map(|((gate, passing), lease)| Successor::new(gate, passing, lease));
         let routes = Arc::new(ActiveRoutes { http: state, cluster: successor.as_ref().map(Successor::listener) });
         let mut listeners =
             listeners::serve(bound.sockets, &listeners::ACTIVE, &routes, (&config, &metrics), protocols)?;
@@ -293,6 +294,11 @@ fn start_lease(
 ) -> Result<Option<Lease>, CliError> {
     let ServerOptions { config, data, .. } = options;
     let Location::Server(postgres) = data_dir::location(config, data, None)? else { return Ok(None) };
+    if !yields {
+        // A session has a runtime of its own, and this thread may belong to another.
+        let checked = std::thread::scope(|scope| scope.spawn(|| require_suitable_postgres(&postgres.server)).join());
+        checked.map_err(|_| CliError::failed("the database was not checked"))??;
+    }
     let vault = Vault::open(config.encryption.key_path(data).as_deref(), &credentials.api_secret)?;
     let media = credentials.id();
     let keys: ReadKeys = Box::new(move || {

@@ -17,16 +17,21 @@ const SEARCH: Duration = Duration::from_millis(500);
 pub(super) struct Successor {
     gate: Arc<PassedOnGate>,
     passing: Passing,
+    lease: Lease,
 }
 
 impl Successor {
-    pub(super) fn new(gate: Arc<PassedOnGate>, passing: Passing) -> Self {
-        Self { gate, passing }
+    pub(super) fn new(gate: Arc<PassedOnGate>, passing: Passing, lease: Lease) -> Self {
+        Self { gate, passing, lease }
     }
 
     /// What the API listener of this node needs of it.
     pub(super) fn listener(&self) -> ActiveListener {
-        ActiveListener { gate: Arc::clone(&self.gate), through: Arc::clone(&self.passing.through) }
+        ActiveListener {
+            gate: Arc::clone(&self.gate),
+            through: Arc::clone(&self.passing.through),
+            lease: self.lease.clone(),
+        }
     }
 
     /// This node serves.

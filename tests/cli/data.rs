@@ -77,6 +77,27 @@ fn a_file_is_restored_only_into_a_data_directory_without_records() {
 }
 
 #[test]
+fn a_file_with_triggers_views_or_virtual_tables_is_not_restored() {
+    let deployment = Deployment::new();
+    deployment.create_project();
+    for (name, object) in [
+        ("trigger", "CREATE TRIGGER t AFTER INSERT ON rooms BEGIN DELETE FROM projects; END"),
+        ("temporary", "CREATE TRIGGER t2 BEFORE UPDATE ON projects BEGIN SELECT 1; END"),
+        ("view", "CREATE VIEW v AS SELECT * FROM projects"),
+        ("virtual", "CREATE VIRTUAL TABLE f USING fts5(x)"),
+    ] {
+        let copy = format!("{name}.db");
+        assert_eq!(deployment.run(&["backup", &copy]).code, 0);
+        let path = deployment.dir.path().join(&copy);
+        Connection::open(&path).unwrap().execute_batch(object).unwrap();
+        let target = Deployment::new();
+        let refusal = target.run_failing(1, &["restore", path.to_str().unwrap()]);
+        assert!(refusal.contains("what no version of Conclave creates"), "{name}: {refusal}");
+        assert!(!target.data().join("conclave.db").exists());
+    }
+}
+
+#[test]
 fn a_restored_file_of_an_older_version_is_migrated_by_the_next_start() {
     let (old, target) = (Deployment::new(), Deployment::new());
     let older = create_older_database(&old.data());

@@ -116,6 +116,46 @@ fn check_says_what_a_database_server_is_and_lacks() {
     assert!(!detail.contains(PASSWORD), "{detail}");
 }
 
+#[test]
+fn a_database_that_cannot_store_every_text_is_refused_by_all_that_use_it() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let (mut deployment, _) = with_file();
+    let file = deployment.data().join("conclave.db");
+    let database = cluster.database();
+    let name = format!("{}_latin1", database.name());
+    database.run(&format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"));
+    let url = database.url().replace(database.name(), &name);
+    deployment.environment.push(("CONCLAVE_DATABASE__URL", url.leak()));
+    let serve = ["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    for command in [&["migrate"][..], &["import", file.to_str().unwrap()], &["project", "list"], &serve] {
+        let refusal = deployment.run_failing(1, command);
+        assert!(refusal.contains("the encoding LATIN1"), "{command:?}: {refusal}");
+    }
+    let checked = deployment.run(&["check"]);
+    assert!(checked.code != 0 && checked.stdout.contains("the encoding LATIN1"), "{}", checked.stdout);
+    database.run(&format!("DROP DATABASE {name} WITH (FORCE)"));
+}
+
+#[test]
+fn check_warns_of_commits_that_wait_for_no_disk_and_of_no_second_server() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let mut deployment = Deployment::new();
+    use_database(&mut deployment, &database);
+    deployment.create_project();
+    let detail = |setting: &str| {
+        database.run(&format!("ALTER DATABASE {} SET synchronous_commit = {setting}", database.name()));
+        let parts = deployment.json(&["check"]);
+        let part = parts.as_array().unwrap().iter().find(|part| part["part"] == "database").unwrap().clone();
+        assert_eq!(part["verdict"], "warning");
+        part["detail"].as_str().unwrap().to_owned()
+    };
+    let off = detail("off");
+    assert!(off.contains("synchronous_commit = off") && off.contains("no synchronous standby"), "{off}");
+    let on = detail("on");
+    assert!(!on.contains("synchronous_commit") && on.contains("no synchronous standby"), "{on}");
+}
+
 /// Runs the block of the page on a file in the folder that commands use by default.
 #[test]
 fn the_commands_of_the_page_about_postgresql_move_records() {

@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use conclave_model::Clock;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use test_postgres::{Cluster, Database};
+use test_postgres::{Cluster, Database, Proxy};
 
 use crate::deployment::{Deployment, Running, Starting};
 use crate::standby::{Waiting, until, until_reported, until_role_at};
@@ -319,4 +320,115 @@ fn a_client_that_a_stop_sends_away_does_not_come_back_to_the_server_that_stops()
     let (status, _) = connect_client(&active.api, &again);
     assert_eq!(status, 503);
     assert_eq!(active.wait_for_exit(), Some(0), "{}", first.log());
+}
+
+/// Waits until a server answers its readiness so. Returns the answer.
+fn until_ready(admin: &str, query: &str, status: u16) -> Value {
+    until(|| {
+        let ready = Request::new("GET", format!("{admin}/readyz{query}")).try_send()?;
+        (ready.status == status).then(|| ready.json())
+    })
+}
+
+#[test]
+fn a_standby_is_ready_while_the_active_server_answers_through_it() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let link = Proxy::start(cluster.address());
+    let at_link = format!("http://{}", link.address());
+    let (first, active) = active(&database, |deployment| deployment.with("CONCLAVE_CLUSTER__URL", at_link));
+    link.lead_to(active.api.trim_start_matches("http://").parse().unwrap());
+    let standby = Standby::start(&first, &database.url());
+    until_ready(&standby.waiting.admin, "", 200);
+    assert_eq!(standby.request(&active.key, "GET", "/v1/rooms").send().status, 200);
+    link.refuse();
+    let cut = until_ready(&standby.waiting.admin, "", 503);
+    assert_eq!((&cut["parts"]["database"], &cut["parts"]["active"]), (&json!("ok"), &json!("unavailable")), "{cut}");
+    link.accept();
+    until_ready(&standby.waiting.admin, "", 200);
+}
+
+#[test]
+fn a_server_is_ready_as_the_active_one_once_it_serves() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, active) = active(&database, |deployment| deployment);
+    let far = Proxy::start(cluster.address());
+    far.delay(Duration::from_millis(50));
+    let standby = Standby::start(&first, &database.url_at(far.address()));
+    until_ready(&standby.waiting.admin, "", 200);
+    active.kill();
+    let ready = until_ready(&standby.waiting.admin, "?role=active", 200);
+    // The standby's listener knows nothing of actors.
+    assert_eq!(ready["parts"]["actors"], "ok", "{ready}");
+    drop(standby);
+}
+
+#[test]
+fn requests_to_a_server_that_is_cut_off_from_the_database_wait_for_the_next_one() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let link = Proxy::start(cluster.address());
+    let first = node(&database.url_at(link.address()));
+    let active = first.start();
+    database.run("UPDATE api_keys SET label = 'kept'");
+    let standby = Standby::start(&first, &database.url());
+    active.room("before", 600);
+    assert_eq!(rooms(&standby.request(&active.key, "GET", "/v1/rooms").send()), ["before"]);
+    link.refuse();
+    let calls: Vec<_> = (0..4)
+        .map(|number| {
+            let read = standby.request(&active.key, "GET", "/v1/rooms/before");
+            let change = standby.request(&active.key, "POST", "/v1/rooms").json(room(&format!("keyed-{number}")));
+            let change = change.idempotency_key(&format!("k{number}"));
+            [(read, 200), (change, 201)].map(|(request, status)| (thread::spawn(move || request.send()), status))
+        })
+        .collect();
+    for (sent, status) in calls.into_iter().flatten() {
+        sent.join().unwrap().expect(status);
+    }
+    assert_eq!(database.run("SELECT epoch FROM leadership").trim(), "2");
+}
+
+#[test]
+fn a_server_that_was_replaced_while_it_stood_still_answers_503_and_never_500() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let (first, mut stopped) = active(&database, |deployment| deployment);
+    let standby = Standby::start(&first, &database.url());
+    let key = stopped.key.clone();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..8)
+        .map(|client| {
+            let (is_over, api, key) = (Arc::clone(&is_over), stopped.api.clone(), key.clone());
+            thread::spawn(move || {
+                let mut statuses = std::collections::BTreeSet::new();
+                for number in 0.. {
+                    let (method, body) = if number % 2 == 0 { ("GET", None) } else { ("POST", Some(number)) };
+                    let request = Request::new(method, format!("{api}/v1/rooms")).bearer(&key);
+                    let request = match body {
+                        Some(number) => request.json(room(&format!("{client}-{number}"))),
+                        None => request,
+                    };
+                    match request.try_send() {
+                        Some(response) => drop(statuses.insert(response.status)),
+                        None if is_over.load(Ordering::Relaxed) => return statuses,
+                        None => {}
+                    }
+                }
+                statuses
+            })
+        })
+        .collect();
+    eventually(|| database.run("SELECT count(*) > 20 FROM rooms").trim() == "t");
+    kill_process(stopped.pid(), Signal::STOP).unwrap();
+    let (_next, running) = standby.ready();
+    kill_process(stopped.pid(), Signal::CONT).unwrap();
+    assert_eq!(stopped.wait_for_exit(), Some(1), "{}", first.log());
+    is_over.store(true, Ordering::Relaxed);
+    for client in clients {
+        let statuses = client.join().unwrap();
+        assert!(statuses.is_subset(&[200, 201, 503].into()), "{statuses:?}: {}", first.log());
+    }
+    drop(running);
 }

@@ -18,8 +18,11 @@ const POOLED: &str = "a pooler gives each transaction another session, and setti
                       let the pooler keep sessions";
 
 const VERSION: &str = "SELECT current_setting('server_version')";
-const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <> ''
-     AND current_setting('synchronous_commit') IN ('on', 'remote_apply')";
+const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <> ''";
+const COMMIT: &str = "SELECT current_setting('synchronous_commit')";
+/// Those that may lack acknowledged commits. A user without the rights of `pg_monitor` is shown none.
+const ASYNCHRONOUS: &str = "SELECT coalesce(string_agg(application_name, ', ' ORDER BY application_name), '')
+     FROM pg_stat_replication WHERE sync_state IN ('async', 'potential')";
 const PROCESS: &str = "SELECT CAST(pg_backend_pid() AS BIGINT)";
 
 /// A database server, as a client sees it.
@@ -31,8 +34,12 @@ pub struct PostgresHealth {
     pub is_encrypted: bool,
     /// The time from a question to its answer.
     pub round_trip: Duration,
-    /// Whether a commit waits until a second server has it.
+    /// Whether commits are to wait until a second server has them.
     pub has_synchronous_standby: bool,
+    /// What a commit waits for: `synchronous_commit`.
+    pub synchronous_commit: String,
+    /// The standbys that may lack acknowledged commits, by their names, as far as the user may see them.
+    pub asynchronous_standbys: String,
 }
 
 /// Asks a database server. Blocks; must not be called on a thread of a runtime.
@@ -53,7 +60,24 @@ pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreEr
         is_encrypted: server.is_encrypted(),
         round_trip: round_trip(sql)?,
         has_synchronous_standby: sql.value(HAS_STANDBY, &[])?,
+        synchronous_commit: sql.value(COMMIT, &[])?,
+        asynchronous_standbys: sql.value(ASYNCHRONOUS, &[])?,
     })
+}
+
+/// Refuses a database that a server cannot use: an old version, another encoding than UTF-8, a pooler of transactions. One that is not
+/// reached is not refused, since a server waits for it. Blocks; must not be called on a thread of a runtime.
+///
+/// # Errors
+/// The database cannot be used.
+pub fn require_suitable_postgres(server: &PostgresServer) -> Result<(), StoreError> {
+    let Ok(session) = Session::connect(server, STATEMENT_LIMIT) else { return Ok(()) };
+    if is_pooled(server).unwrap_or_default() {
+        return Err(StoreError::Unavailable(POOLED.into()));
+    }
+    // Without an answer, nothing is known.
+    let is_answered = session.batch("SELECT 1").is_ok();
+    check_server(&session).or_else(|error| if is_answered { Err(error) } else { Ok(()) })
 }
 
 fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {

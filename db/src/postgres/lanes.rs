@@ -10,13 +10,17 @@
 //! - The *fence* reads the row of `leadership` with the epoch of this server and locks it until the end: another server takes over
 //!   after this transaction, or before it, and then the transaction fails.
 //! - The *mark* writes the id of the job over that of the last job into the lane's row. If the connection ends during `COMMIT`, the
-//!   row tells how it went ([`Lane::resolve`]).
+//!   row tells how it went ([`Lane::resolve`]). If it has neither id, commits are gone: PostgreSQL has failed over to a server that
+//!   lacked them, and what this server has in memory is no longer true. So it ends. A lane that connects anew looks at the rows of
+//!   all lanes, since some of them may have nothing to write for long.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::STATEMENT_LIMIT;
@@ -24,12 +28,12 @@ use super::link::Link;
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
 use crate::outbox::{CommitHook, CommittedEvent};
-use crate::sql::Sql;
 use crate::sql::postgres::{CommitError, Session};
+use crate::sql::{Row, Sql};
 use crate::store_options::PostgresOptions;
 use crate::tx::Tx;
 use crate::values::args;
-use crate::writer::{JobOutcome, Jobs, Shared, Work};
+use crate::writer::{JobOutcome, Jobs, Shared, Work, WriterEnd};
 
 /// Fails with a division by zero once another server has another epoch.
 const FENCE: &str = "SELECT 1 / count(*) FROM (SELECT 1 FROM leadership WHERE id = 1 AND epoch = ?1 FOR SHARE) AS held";
@@ -41,6 +45,7 @@ const SET_ROW: &str =
 const SET_ROW_IN_EPOCH: &str = "INSERT INTO lanes (lane, job)
      SELECT ?1, ?2 FROM leadership WHERE id = 1 AND epoch = ?3 FOR SHARE
      ON CONFLICT (lane) DO UPDATE SET job = excluded.job";
+const READ_ROWS: &str = "SELECT epoch, lane, job FROM leadership LEFT JOIN lanes ON lane >= 0 WHERE id = 1";
 const READ_ROW: &str = "SELECT job FROM lanes WHERE lane = ?1 FOR UPDATE";
 /// The row of a command, and those of commands that were killed.
 const DELETE_ROW: &str = "DELETE FROM lanes WHERE lane = ?1 OR (lane < 0 AND job < ?2)";
@@ -50,6 +55,9 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3_600);
 
 /// The shortest pause between two attempts to find out how a commit has ended.
 const RESOLVE_PAUSE: Duration = Duration::from_millis(50);
+
+/// The jobs that the lanes of a server have committed last, by their rows. Ids grow with time.
+pub(super) type LastJobs = Arc<Mutex<BTreeMap<i64, Uuid>>>;
 
 /// The rows of the lanes of a store: those of a server have small numbers, and those of others numbers that nobody else has.
 pub(super) fn rows(options: &PostgresOptions) -> Range<i64> {
@@ -99,7 +107,7 @@ impl Transaction<'_> {
             return End::Refused;
         }
         let mark = args![self.row, self.last, self.job];
-        let marked = tx.rooms.write(tx.sql).and_then(|()| self.session.put(MARK, mark));
+        let marked = tx.rooms.write(tx.sql).and_then(|()| self.session.put_mark(MARK, mark));
         if let Err(error) = marked {
             return self.undo(error);
         }
@@ -143,6 +151,15 @@ fn first_id_since(time: SystemTime) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(u64::try_from(millis).unwrap_or(u64::MAX), &[0; 10]).into_uuid()
 }
 
+/// Reads the epoch, and the last jobs of the lanes of servers.
+fn read_rows(session: &Session) -> Result<(i64, BTreeMap<i64, Uuid>), StoreError> {
+    let read =
+        |row: &Row<'_>| Ok((row.get("epoch")?, row.get::<Option<i64>>("lane")?, row.get::<Option<Uuid>>("job")?));
+    let rows: Vec<(i64, Option<i64>, Option<Uuid>)> = Sql::Postgres(session).many(READ_ROWS, &[], read)?;
+    let epoch = rows.first().map_or(0, |(epoch, ..)| *epoch);
+    Ok((epoch, rows.into_iter().filter_map(|(_, lane, job)| lane.zip(job)).collect()))
+}
+
 /// A session that writes one transaction after another, and finds out how the last one ended if the connection is lost.
 pub(super) struct Lane {
     row: i64,
@@ -151,20 +168,34 @@ pub(super) struct Lane {
     link: Link,
     /// The id in the lane's row; `None` until the row has been written.
     last: Option<Uuid>,
-    /// Whether another server has taken over.
-    is_over: bool,
+    /// The last jobs of all lanes.
+    last_jobs: LastJobs,
+    /// The number of the connection for which they were compared with the rows.
+    compared: u64,
+    /// Why this server writes no more.
+    over: Option<WriterEnd>,
     shared: Shared,
     hook: Arc<CommitHook>,
 }
 
 impl Lane {
-    pub(super) fn new(row: i64, options: &PostgresOptions, shared: Shared, hook: Arc<CommitHook>) -> Self {
+    pub(super) fn new(
+        row: i64,
+        options: &PostgresOptions,
+        shared: Shared,
+        hook: Arc<CommitHook>,
+        last_jobs: LastJobs,
+    ) -> Self {
         let link = Link::new(options.server.clone(), STATEMENT_LIMIT);
-        Self { row, epoch: options.epoch, link, last: None, is_over: false, shared, hook }
+        Self { row, epoch: options.epoch, link, last: None, last_jobs, compared: 0, over: None, shared, hook }
     }
 
     /// Runs jobs until none can come any more, or another server has taken over.
     pub(super) fn run(mut self, mut jobs: Jobs<Box<dyn Work>>) {
+        if self.epoch.is_some() {
+            // Before there is something to write, since the lanes of a server connect all at once. A failure is one of the first job.
+            let _ = self.link.session();
+        }
         while let Some(mut work) = jobs.wait() {
             let begun = Instant::now();
             let committed = self.run_job(work.as_mut(), &mut jobs);
@@ -177,8 +208,9 @@ impl Lane {
                 Err(error) => log::error!("a write was rolled back: {error}"),
             }
             work.finish(committed.as_ref().map(|_| ()));
-            if self.is_over {
-                log::error!("another server has taken over: this one writes no more");
+            if let Some(over) = self.over {
+                let _ = self.shared.end.set(over);
+                log::error!("this server writes no more: {}", over.as_str());
                 return;
             }
         }
@@ -204,20 +236,27 @@ impl Lane {
             Some(last) => last,
             None => self.write_row()?,
         };
+        self.compare()?;
         let session = self.link.session()?;
         let (before, job) = (session.waits(), Uuid::now_v7());
         let ended = Transaction { session, row: self.row, epoch: self.epoch, last, job }.run(work, &self.shared);
         self.shared.metrics.round_trips.inc_by(session.waits() - before);
-        self.is_over = session.was_fenced();
+        if self.epoch.is_some() && session.was_set_back() {
+            self.over = Some(WriterEnd::CommitsLost);
+        } else if session.was_fenced() {
+            self.over = Some(self.end_of_epoch());
+        }
         match ended {
             End::Committed(events) => {
-                self.last = Some(job);
+                self.committed(job);
                 Ok(events)
             }
             End::Refused => Ok(Vec::new()),
             End::RolledBack(error) => {
-                // It may have been the mark: the row is written anew.
-                self.last = None;
+                if self.epoch.is_none() {
+                    // It may have been the mark: the row of a command is written anew.
+                    self.last = None;
+                }
                 Err(error)
             }
             End::InDoubt(events, error) => {
@@ -227,16 +266,59 @@ impl Lane {
         }
     }
 
+    /// Notes that a job is committed.
+    fn committed(&mut self, job: Uuid) {
+        self.last = Some(job);
+        if self.epoch.is_some() {
+            self.last_jobs.lock().insert(self.row, job);
+        }
+    }
+
+    /// Finds out why the epoch of this server is over: another one has the next, or the database does not know this one any more.
+    fn end_of_epoch(&mut self) -> WriterEnd {
+        let found = self.link.session().and_then(|session| read_rows(session));
+        match (found, self.epoch) {
+            (Ok((found, _)), Some(own)) if found < own => WriterEnd::CommitsLost,
+            _ => WriterEnd::TakenOver,
+        }
+    }
+
+    /// Compares the rows of all lanes with what they have committed, once for each connection.
+    fn compare(&mut self) -> Result<(), StoreError> {
+        let Some(own) = self.epoch else { return Ok(()) };
+        if self.compared == 0 {
+            // Nothing of this lane can be gone yet, and the others compare for themselves.
+            self.compared = self.link.connections();
+        }
+        // Before the rows are read: they may be newer than this, and never older.
+        let last_jobs = self.last_jobs.lock().clone();
+        if self.compared == self.link.connections() {
+            return Ok(());
+        }
+        let (epoch, rows) = read_rows(self.link.session()?)?;
+        let is_behind = |(row, job): (&i64, &Uuid)| rows.get(row).is_none_or(|found| found < job);
+        // The rows of a later epoch are those of another server, which the fence finds.
+        if epoch < own || (epoch == own && last_jobs.iter().any(is_behind)) {
+            self.over = Some(WriterEnd::CommitsLost);
+            return Err(StoreError::Unavailable("commits of this server are gone".into()));
+        }
+        self.compared = self.link.connections();
+        Ok(())
+    }
+
     /// Writes the row of the lane, in a server's epoch: later it is the row of a lane of another server.
     fn write_row(&mut self) -> Result<Uuid, StoreError> {
         let (row, job) = (self.row, Uuid::now_v7());
         let session = self.link.session()?;
+        if self.epoch.is_some() {
+            session.prepare_all(&[SET_ROW_IN_EPOCH, FENCE, MARK])?;
+        }
         let written = match self.epoch {
             Some(epoch) => session.change(SET_ROW_IN_EPOCH, args![row, job, epoch])?,
             None => session.change(SET_ROW, args![row, job])?,
         };
-        self.is_over = written == 0;
-        if self.is_over {
+        if written == 0 {
+            self.over = Some(self.end_of_epoch());
             return Err(StoreError::Unavailable("another server has taken over".into()));
         }
         self.last = Some(job);
@@ -247,14 +329,16 @@ impl Lane {
     /// refused.
     fn resolve(&mut self, job: Uuid, jobs: &mut Jobs<Box<dyn Work>>) -> Result<bool, StoreError> {
         let away = StoreError::Unavailable("the connection to PostgreSQL has ended".into());
+        // The ids that the row can have.
+        let mut known: Vec<Uuid> = self.last.into_iter().chain([job]).collect();
         loop {
             while let Some(other) = jobs.next() {
                 self.shared.metrics.writes_waiting.dec();
                 other.finish(Err(&away));
             }
-            match self.read_row(job) {
+            match self.read_row(job, &mut known) {
                 Ok(is_done) => return Ok(is_done),
-                Err(error) if self.is_over || jobs.is_closed() => {
+                Err(error) if self.over.is_some() || jobs.is_closed() => {
                     let unknown = format!("it is not known whether the change is recorded: {error}");
                     return Err(StoreError::Unavailable(unknown));
                 }
@@ -265,16 +349,27 @@ impl Lane {
 
     /// Reads the lane's row, once the transaction of the job has ended. If that is not in the row, another id is written, over which
     /// the job cannot write its own: what of it is still on its way fails.
-    fn read_row(&mut self, job: Uuid) -> Result<bool, StoreError> {
+    fn read_row(&mut self, job: Uuid, known: &mut Vec<Uuid>) -> Result<bool, StoreError> {
         let (row, other) = (self.row, Uuid::now_v7());
         let session = self.link.session()?;
         let read = || Sql::Postgres(session).one(READ_ROW, args![row], |row| row.get::<Uuid>("job"));
         let found = begin(session, self.epoch).and_then(|()| read());
-        self.is_over = session.was_fenced();
+        if session.was_fenced() {
+            let _ = session.roll_back();
+            self.over = Some(self.end_of_epoch());
+            return Err(StoreError::Unavailable("another server has taken over".into()));
+        }
+        let is_known = !matches!(&found, Ok(found) if found.is_none_or(|found| !known.contains(&found)));
+        if self.epoch.is_some() && !is_known {
+            let _ = session.roll_back();
+            self.over = Some(WriterEnd::CommitsLost);
+            return Err(StoreError::Unavailable("commits of this server are gone".into()));
+        }
         let last = if matches!(found, Ok(Some(found)) if found == job) { job } else { other };
+        known.push(last);
         let written = found.and_then(|_| session.put(SET_ROW, args![row, last]));
         commit_or_undo(session, written)?;
-        self.last = Some(last);
+        self.committed(last);
         Ok(last == job)
     }
 

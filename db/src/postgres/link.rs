@@ -14,6 +14,8 @@ pub(super) struct Link {
     server: PostgresServer,
     statement_limit: Duration,
     session: Option<Session>,
+    /// How often it has connected.
+    connections: u64,
     /// When the next attempt to connect may begin, and the pause after it.
     next_attempt: Option<Instant>,
     pause: Duration,
@@ -23,7 +25,15 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(server: PostgresServer, statement_limit: Duration) -> Self {
-        Self { server, statement_limit, session: None, next_attempt: None, pause: PAUSE, cause: String::new() }
+        Self {
+            server,
+            statement_limit,
+            session: None,
+            connections: 0,
+            next_attempt: None,
+            pause: PAUSE,
+            cause: String::new(),
+        }
     }
 
     /// Returns the session, connecting if there is none. Between attempts it fails at once, so that nobody waits for a server that is
@@ -39,6 +49,11 @@ impl Link {
         Ok(self.session.insert(session))
     }
 
+    /// Returns how often it has connected.
+    pub(super) const fn connections(&self) -> u64 {
+        self.connections
+    }
+
     /// How long the next attempt has to wait.
     pub(super) fn pause(&self) -> Duration {
         self.next_attempt.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
@@ -51,6 +66,7 @@ impl Link {
         match Session::connect(&self.server, self.statement_limit) {
             Ok(session) => {
                 (self.next_attempt, self.pause) = (None, PAUSE);
+                self.connections += 1;
                 Ok(session)
             }
             Err(error) => {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::indexes;
 use crate::error::StoreError;
-use crate::sql::Sql;
 use crate::sql::postgres::{PostgresServer, Session};
 use crate::store_options::OlderSchema;
 use crate::values::args;
@@ -42,7 +41,9 @@ const OLDEST_VERSION: i64 = 140_000;
 /// The longest time that a statement of a migration takes.
 pub(super) const STATEMENT_LIMIT: Duration = Duration::from_secs(24 * 3_600);
 
-const VERSION_OF_SERVER: &str = "SELECT CAST(current_setting('server_version_num') AS BIGINT)";
+const SERVER: &str = "SELECT current_setting('server_version_num'), current_setting('server_encoding')";
+/// The one encoding in which every text of a client can be stored.
+const ENCODING: &str = "UTF8";
 const HAS_SCHEMA: &str = "SELECT to_regclass('schema_version') IS NOT NULL";
 const VERSION: &str = "SELECT version FROM schema_version WHERE id = 1";
 const SET_VERSION: &str = "UPDATE schema_version SET version = ?1 WHERE id = 1";
@@ -63,12 +64,21 @@ pub(super) fn prepare(server: &PostgresServer, older_schema: OlderSchema) -> Res
     }
 }
 
-/// Checks that the server is new enough.
+/// Checks that the server is new enough, and that the database can store every text.
 pub(super) fn check_server(session: &Session) -> Result<(), StoreError> {
-    let version_of_server: i64 = Sql::Postgres(session).value(VERSION_OF_SERVER, &[])?;
+    let found = session.texts(SERVER)?;
+    let [version, encoding] = found.as_slice() else {
+        return Err(StoreError::Fault("the settings of PostgreSQL cannot be read".into()));
+    };
+    let version_of_server: i64 = version.parse().unwrap_or_default();
     if version_of_server < OLDEST_VERSION {
         let (found, known) = (version_of_server / 10_000, OLDEST_VERSION / 10_000);
         return Err(StoreError::Unavailable(format!("PostgreSQL {known} or newer is needed, not {found}")));
+    }
+    if encoding != ENCODING {
+        return Err(StoreError::Unavailable(format!(
+            "the database has the encoding {encoding}, which cannot store every text: create one with ENCODING '{ENCODING}' TEMPLATE template0"
+        )));
     }
     Ok(())
 }
@@ -109,6 +119,11 @@ pub(crate) fn version(session: &Session) -> Result<i64, StoreError> {
 
 /// Reads the number of a database's schema, which this program may not know; 0 for one without tables.
 pub(super) fn found(session: &Session) -> Result<i64, StoreError> {
-    let sql = Sql::Postgres(session);
-    if sql.value(HAS_SCHEMA, &[])? { sql.value(VERSION, &[]) } else { Ok(0) }
+    let exists = |answer: &[String]| answer.first().is_some_and(|answer| answer == "t");
+    if !exists(&session.texts(HAS_SCHEMA)?) {
+        return Ok(0);
+    }
+    let found = session.texts(VERSION)?;
+    let number = found.first().and_then(|number| number.parse().ok());
+    number.ok_or_else(|| StoreError::Fault("the number of the schema cannot be read".into()))
 }

@@ -37,8 +37,13 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Starts the threads. Each connects at its first read.
-    pub(crate) fn start(server: &PostgresServer, readers: usize, waiting: &IntGauge) -> Result<Self, StoreError> {
+    /// Starts the threads. Each connects at once, for a server, or at its first read.
+    pub(crate) fn start(
+        server: &PostgresServer,
+        readers: usize,
+        waiting: &IntGauge,
+        is_server: bool,
+    ) -> Result<Self, StoreError> {
         let (queue, sender) = ReadQueue::new();
         let (lists, bulk) = ((readers / 4).max(1), (readers / 8).max(1));
         let points = readers.saturating_sub(lists + bulk).max(1);
@@ -48,10 +53,17 @@ impl Readers {
             (Kind::Bulk, bulk, BULK_LIMIT),
         ] {
             for _ in 0..count {
-                let (queue, link, waiting) = (Arc::clone(&queue), Link::new(server.clone(), limit), waiting.clone());
+                let (queue, mut link, waiting) =
+                    (Arc::clone(&queue), Link::new(server.clone(), limit), waiting.clone());
                 thread::Builder::new()
                     .name("store-reader".into())
-                    .spawn(move || run_jobs(&queue, kind, link, &waiting))
+                    .spawn(move || {
+                        if is_server {
+                            // A failure is one of the first read.
+                            let _ = link.session();
+                        }
+                        run_jobs(&queue, kind, link, &waiting);
+                    })
                     .map_err(|error| StoreError::Unavailable(error.to_string()))?;
             }
         }

@@ -27,6 +27,10 @@ impl ToSql for Value<'_> {
 impl From<rusqlite::Error> for StoreError {
     /// Distinguishes what time or an operator can cure from a fault.
     fn from(error: rusqlite::Error) -> Self {
+        // Only what guards damaged tables denies statements.
+        if error.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied) {
+            return Self::Unavailable("a table of the database is damaged, and is not written any more".into());
+        }
         let curable = matches!(
             error.sqlite_error_code(),
             Some(

@@ -43,6 +43,11 @@ pub(crate) fn copy_checked<T>(
     Ok(checked)
 }
 
+/// Refuses a file with triggers, views or virtual tables.
+pub(crate) fn refuse_foreign_objects(file: &Path) -> Result<(), StoreError> {
+    health::refuse_foreign_objects(&open_to_read(file)?)
+}
+
 /// Checks a whole file for damage, and reads from it with the number of its schema. A file of an older version is read as a migrated copy.
 pub(crate) fn read_checked<T>(
     file: &Path,

@@ -32,6 +32,7 @@ impl Export {
     pub(crate) fn open(file: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags)?;
+        health::refuse_foreign_objects(&connection)?;
         let found = migrate::version(&connection)?;
         let (connection, folder) = if found == migrate::SCHEMA || found == 0 {
             (connection, None)

@@ -14,6 +14,10 @@ use crate::store_options::OlderSchema;
 /// How long a statement waits for a lock that another process holds, such as a command of the command line.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The pages in the log after which they are copied into the file, and their size in bytes.
+const LOG_PAGES: i64 = 4_000;
+const LOG_SIZE: i64 = LOG_PAGES * 4_096;
+
 /// Opens the connection that writes, and creates or migrates the file if it may.
 pub(super) fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result<Connection, StoreError> {
     let mut connection = Connection::open(path)?;
@@ -28,7 +32,9 @@ pub(super) fn open_for_writing(path: &Path, older_schema: OlderSchema) -> Result
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     // A batch writes at most a few hundred pages. Rare checkpoints keep the fsyncs to the log.
-    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    // A reader that takes long lets the log grow. Afterwards it is cut to the size that it usually has.
+    connection.pragma_update(None, "journal_size_limit", LOG_SIZE)?;
     if older_schema == OlderSchema::Migrate {
         migrate::migrate(&mut connection)?;
     }
@@ -54,5 +60,30 @@ mod tests {
         assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
         assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
         assert_eq!(sql.value::<i64>("PRAGMA temp_store", &[]).unwrap(), 2);
+    }
+
+    #[test]
+    fn the_log_is_cut_after_a_reader_that_took_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("conclave.db");
+        let connection = open_for_writing(&path, OlderSchema::Migrate).unwrap();
+        connection.execute_batch("CREATE TABLE filler (bytes BLOB)").unwrap();
+        let reader = Connection::open(&path).unwrap();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM filler").unwrap();
+        reader.query_row("SELECT count(*) FROM filler", [], |row| row.get::<_, i64>(0)).unwrap();
+        let log = || fs::metadata(dir.path().join("conclave.db-wal")).unwrap().len();
+        let write = |megabytes: i64| {
+            (0..megabytes).for_each(|_| {
+                connection.execute("INSERT INTO filler VALUES (randomblob(1048576))", []).unwrap();
+            });
+        };
+        write(40);
+        let limit = u64::try_from(LOG_SIZE).unwrap();
+        assert!(log() > 2 * limit, "{}", log());
+        reader.execute_batch("COMMIT").unwrap();
+        // The first commit copies the log into the file, and the second begins a new one.
+        connection.execute("INSERT INTO filler VALUES (x'00')", []).unwrap();
+        connection.execute("INSERT INTO filler VALUES (x'00')", []).unwrap();
+        assert!(log() <= limit, "{}", log());
     }
 }

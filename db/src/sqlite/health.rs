@@ -26,6 +26,22 @@ pub(crate) fn check(connection: &Connection) -> Result<i64, StoreError> {
     version(connection)
 }
 
+/// What a file has besides tables and indexes: a trigger would change records, and a view or a virtual table runs code when it is read.
+const FOREIGN: &str = "SELECT type || ' ' || name AS object FROM sqlite_schema
+     WHERE type NOT IN ('table', 'index') OR (type = 'table' AND coalesce(rootpage, 0) = 0) ORDER BY type, name";
+
+/// Refuses a file with what no version of Conclave creates.
+pub(crate) fn refuse_foreign_objects(connection: &Connection) -> Result<(), StoreError> {
+    let objects: Vec<String> = Sql::Sqlite(connection).many(FOREIGN, &[], |row| row.get("object"))?;
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let named = objects.join(", ");
+    Err(StoreError::Unavailable(format!(
+        "the file has what no version of Conclave creates, and what would run with the rights of the server: {named}; drop it first"
+    )))
+}
+
 /// Copies a database as it is now to `to`, an empty file, and returns when the copy is on disk. Fails once `goes_on` is false. The copy
 /// is one file: it has no write-ahead log.
 pub(crate) fn copy(from: &Connection, to: &Path, goes_on: impl Fn() -> bool) -> Result<(), StoreError> {

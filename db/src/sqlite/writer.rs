@@ -4,7 +4,10 @@
 //! writes all or nothing ([`Isolation`]). Replies are sent when the batch is on disk, not before. Projects take turns
 //! ([`Queue`](crate::writer::Queue)), so that none waits for the many jobs of another.
 
-use std::path::Path;
+use std::cell::Cell;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,13 +15,14 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use super::commit_count::CommitCount;
+use super::damage::Damage;
 use super::write_turn::WriteTurn;
 use crate::error::StoreError;
 use crate::metrics::StoreMetrics;
 use crate::outbox::{CommitHook, CommittedEvent};
 use crate::sql::Sql;
 use crate::tx::{RoomCounts, Tx};
-use crate::writer::{Isolation, JobOutcome, Jobs, Shared, Work};
+use crate::writer::{Isolation, JobOutcome, Jobs, Shared, Work, WriterEnd};
 
 /// How long jobs are added to a batch, unless the last commit took longer: then as long as that. A longer batch would make its
 /// first job wait too long for its last, a shorter one would spend more time on commits than on jobs.
@@ -38,6 +42,18 @@ pub(super) struct Thread {
     /// The number of commits, for the readers.
     commits: CommitCount,
     hook: CommitHook,
+    damage: Damage,
+    /// Whether the connection refuses to change damaged tables.
+    is_guarded: Cell<bool>,
+    /// Where the file is, and which one it was when it was opened; `None` for a database in memory.
+    place: Option<(PathBuf, FileId)>,
+}
+
+/// Tells one file from another: the device, and the number of the file on it.
+type FileId = (u64, u64);
+
+fn file_id(path: &Path) -> io::Result<FileId> {
+    path.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// The jobs of one transaction, and those that may be added to it.
@@ -64,9 +80,30 @@ struct Committed {
 }
 
 impl Thread {
-    pub(super) fn new(connection: Connection, shared: Shared, commits: CommitCount, hook: CommitHook) -> Self {
-        let turn = WriteTurn::new(Path::new(connection.path().unwrap_or_default()), Arc::clone(&shared.is_server));
-        Self { connection, turn, shared, commits, hook }
+    pub(super) fn new(
+        connection: Connection,
+        shared: Shared,
+        commits: CommitCount,
+        hook: CommitHook,
+        damage: Damage,
+    ) -> Result<Self, StoreError> {
+        let path = PathBuf::from(connection.path().unwrap_or_default());
+        let turn = WriteTurn::new(&path, Arc::clone(&shared.is_server));
+        let is_file = !path.as_os_str().is_empty();
+        let id = is_file.then(|| file_id(&path)).transpose();
+        let id = id.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+        let (is_guarded, place) = (Cell::new(false), id.map(|id| (path, id)));
+        Ok(Self { connection, turn, shared, commits, hook, damage, is_guarded, place })
+    }
+
+    /// Whether the file is where it was opened. It is not once its file system was unmounted, or another mounted over it: what is
+    /// written then is found by no later server.
+    fn is_in_place(&self) -> bool {
+        let Some((path, id)) = &self.place else { return true };
+        match file_id(path) {
+            Ok(found) => found == *id,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
     }
 
     /// Runs the jobs until none can come any more.
@@ -93,6 +130,9 @@ impl Thread {
                 committed.as_ref().map_or(BATCH_TIME, |committed| committed.took.clamp(BATCH_TIME, LONGEST_BATCH_TIME));
             for work in work {
                 work.finish(committed.as_ref().map(|_| ()));
+            }
+            if self.shared.end.get().is_some() {
+                return;
             }
         }
         if has_written {
@@ -141,6 +181,14 @@ impl Thread {
             let ran = Instant::now();
             self.sql("COMMIT").map(|()| Committed { events, took: ran.elapsed() })
         });
+        let committed = committed.and_then(|committed| {
+            if self.is_in_place() {
+                return Ok(committed);
+            }
+            let _ = self.shared.end.set(WriterEnd::FileGone);
+            log::error!("{}", WriterEnd::FileGone.as_str());
+            Err(StoreError::Unavailable("the file of the database has gone".into()))
+        });
         if committed.is_err() {
             // After some errors SQLite has rolled back already; this then fails, which does no harm.
             let _ = self.sql("ROLLBACK");
@@ -152,6 +200,10 @@ impl Thread {
     fn run_all(&self, batch: &mut Batch<'_>) -> Result<Vec<CommittedEvent>, StoreError> {
         #[cfg(feature = "faults")]
         super::faults::reach(&self.connection, "batch begun")?;
+        if self.damage.is_any() && !self.is_guarded.get() {
+            self.damage.guard(&self.connection)?;
+            self.is_guarded.set(true);
+        }
         let sql = Sql::Sqlite(&self.connection);
         let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());
         let mut next = batch.work.last_mut();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_db::StoreError;
+use conclave_db::{StoreError, WriterEnd};
 use tokio::time::timeout;
 
 use super::support::{create_project, create_room, new_room};
@@ -21,7 +21,7 @@ async fn a_server_whose_epoch_is_over_writes_nothing_more_and_its_writer_ends() 
     database.run("UPDATE leadership SET epoch = epoch + 1");
     let refused = create_room(&old, new_room(&project, "after"), None).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
-    timeout(WAIT_LIMIT, old.writer_ended()).await.expect("the writer ends");
+    assert_eq!(timeout(WAIT_LIMIT, old.writer_ended()).await.expect("the writer ends"), WriterEnd::TakenOver);
     // A job whose statements are all sent together, and one of no project, which has another lane.
     assert!(old.renew_heartbeat().await.is_err());
     assert_eq!(database.run("SELECT string_agg(name, ' ') FROM rooms").trim(), "before");
@@ -80,4 +80,68 @@ async fn a_takeover_waits_for_the_transactions_of_the_old_epoch() {
     let room = writing.await.unwrap();
     assert!(room.is_ok(), "{room:?}");
     assert_eq!(database.run(free).trim(), "1");
+}
+
+/// Lets the database forget what the lanes have committed, as a failover to a server does that lacked it.
+fn set_back(database: &test_postgres::Database<'_>, lanes: &str) {
+    let changed = format!(
+        "WITH back AS (UPDATE lanes SET job = '00000000-0000-7000-8000-000000000000' WHERE lane {lanes} RETURNING 1)
+         SELECT count(*) > 0 FROM back"
+    );
+    assert_eq!(database.run(&changed).trim(), "t");
+}
+
+#[actix::test]
+async fn a_server_whose_commits_are_gone_writes_nothing_more_and_says_why() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let store = open(&database, cluster.address(), Some(0)).store;
+    let project = create_project(&store).await;
+    create_room(&store, new_room(&project, "before"), None).await.unwrap();
+    set_back(&database, ">= 0");
+    let refused = create_room(&store, new_room(&project, "after"), None).await;
+    assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
+    let end = timeout(WAIT_LIMIT, store.writer_ended()).await.expect("the writer ends");
+    assert_eq!(end, WriterEnd::CommitsLost);
+    assert_eq!(database.run("SELECT string_agg(name, ' ') FROM rooms").trim(), "before");
+}
+
+#[actix::test]
+async fn lost_commits_are_found_by_a_lane_that_has_none_of_them() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    let store = open(&database, cluster.address(), Some(0)).store;
+    let project = create_project(&store).await;
+    create_room(&store, new_room(&project, "before"), None).await.unwrap();
+    store.begin_run().await.unwrap();
+    // Not that of the heartbeat, which is the last.
+    set_back(&database, "< 2");
+    assert!(store.renew_heartbeat().await.is_ok(), "its own commits are there, and so is its connection");
+    database.end_sessions();
+    timeout(WAIT_LIMIT, async {
+        loop {
+            // The first ones may find out that their connection has ended.
+            let _ = store.renew_heartbeat().await;
+            tokio::select! {
+                end = store.writer_ended() => return assert_eq!(end, WriterEnd::CommitsLost),
+                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+            }
+        }
+    })
+    .await
+    .expect("the writer ends");
+}
+
+#[actix::test]
+async fn an_epoch_that_the_database_has_forgotten_is_no_takeover() {
+    let Some(cluster) = cluster() else { return };
+    let database = cluster.database();
+    drop(open(&database, cluster.address(), Some(0)));
+    database.run("UPDATE leadership SET epoch = 5");
+    let store = open(&database, cluster.address(), Some(5)).store;
+    let project = create_project(&store).await;
+    database.run("UPDATE leadership SET epoch = 4");
+    assert!(create_room(&store, new_room(&project, "after"), None).await.is_err());
+    let end = timeout(WAIT_LIMIT, store.writer_ended()).await.expect("the writer ends");
+    assert_eq!(end, WriterEnd::CommitsLost);
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use actix_web::guard::fn_guard;
 use actix_web::middleware::{Condition, from_fn};
 use actix_web::{HttpRequest, HttpResponse, web};
+use conclave_db::lease::Role;
 use serde_json::json;
 
 use super::{guarded, health, is_of_a_program, metrics, require_host, step_down};
@@ -54,17 +55,22 @@ fn configure_programs(config: &mut web::ServiceConfig, state: &Arc<StandbyState>
     config.service(single_method_resource("/step-down", Method::Post, refused));
 }
 
-/// A standby is ready if it passes requests on, until it stops. Otherwise a load balancer must send nothing to it.
+/// A standby is ready if what it passes on gets anywhere, until it stops. Otherwise a load balancer must send nothing to it. As the active
+/// one it is ready once its own listeners serve.
 fn ready(state: &StandbyState, request: &HttpRequest) -> HttpResponse {
     let asked = match asked_role(request) {
         Ok(asked) => asked,
         Err(problem) => return ApiError::from(problem).to_http(),
     };
     let (role, database) = (state.lease.role(), health::word(state.lease.is_answered()));
-    let serves = state.passes_on && !state.is_stopping.load(Ordering::Relaxed);
-    let ready = serves && asked.is_none_or(|asked| asked == role);
+    let reaches = state.reaches_active.as_ref().map(|reaches| reaches());
+    let serves = reaches == Some(true) && !state.is_stopping.load(Ordering::Relaxed);
+    let ready = serves && asked.is_none_or(|asked| asked == role && role != Role::Active);
     let parts = json!({"database": database, "lease": state.lease.status()});
     let mut body = json!({"ready": ready, "role": role.as_str(), "parts": parts});
+    if let Some(reaches) = reaches {
+        body["parts"]["active"] = json!(health::word(reaches));
+    }
     if let Some(obstacle) = state.lease.obstacle() {
         body["obstacle"] = json!(obstacle);
     }

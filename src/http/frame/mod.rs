@@ -21,9 +21,11 @@ pub mod idempotency;
 pub mod payload;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use conclave_model::{ErrorCode, Problem};
 
 use super::admission::Admitted;
 use super::context::{Caller, RequestContext};
@@ -36,6 +38,9 @@ use super::spec::{Access, Method, OperationSpec};
 use super::state::AppState;
 use super::trace::RequestId;
 use idempotency::Answer;
+
+/// `Retry-After` of a server that may have been replaced.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Handles a request for an operation, from its first check to its response.
 pub async fn handle(
@@ -54,7 +59,7 @@ pub async fn handle(
         }
         Err(error) => {
             log_fault(&operation.spec, &request, &error);
-            error.to_http()
+            without_faults_of_deposed(&state, error).to_http()
         }
     };
     state.checks.origins.admit_response(&operation.spec, &request, http.headers_mut());
@@ -105,6 +110,17 @@ async fn run_in_turn(
     context: RequestContext,
 ) -> Result<Answer, ApiError> {
     admitted.turn().await?.handle(idempotency::run_idempotent(operation, context)).await
+}
+
+/// Replaces a 500 of a server whose lease is not confirmed. It is about to end, since another server has taken over, or about to find
+/// out: what fails then is no fault, and a repetition succeeds.
+fn without_faults_of_deposed(state: &AppState, error: ApiError) -> ApiError {
+    let is_confirmed = state.lease.as_ref().is_none_or(|lease| lease.is_confirmed());
+    if is_confirmed || error.status() != 500 {
+        return error;
+    }
+    let message = "this server may not be the active one any more; retry with backoff";
+    Problem::new(ErrorCode::DatabaseUnavailable, message).after(RETRY_AFTER).into()
 }
 
 /// Logs a 5xx, once, with the request's id.

@@ -7,6 +7,8 @@ use actix_web::http::header::{
 };
 use conclave_media::embedded::Refusal;
 
+use crate::http::error::DatabaseFailed;
+
 /// Lets pages of any origin read a response.
 pub fn any_origin(mut response: HttpResponse) -> HttpResponse {
     response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -28,7 +30,11 @@ pub fn refused(refusal: &Refusal) -> HttpResponse {
         Refusal::TooMuch(_) => StatusCode::TOO_MANY_REQUESTS,
         Refusal::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
     };
-    plain(status, refusal.to_string())
+    let mut response = plain(status, refusal.to_string());
+    if *refusal == Refusal::Unavailable {
+        response.extensions_mut().insert(DatabaseFailed);
+    }
+    response
 }
 
 /// Responds to a preflight: a bearer token may be sent.

@@ -83,6 +83,11 @@ impl Standby {
         self.nodes.note(Some(&ActiveServer { epoch, url, is_this: false }));
     }
 
+    /// From now on, the database does not answer this standby.
+    pub fn cut_off(&self) {
+        self.nodes.note_cut_off(true);
+    }
+
     pub fn none_active(&self) {
         self.nodes.note(None);
     }

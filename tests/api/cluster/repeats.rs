@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use conclave::http::passed_on::NOT_ACTIVE;
+use conclave::http::passed_on::{NOT_ACTIVE, UNCONFIRMED};
 use serde_json::json;
 use test_http_server::Response as Answer;
 
@@ -139,4 +139,57 @@ fn a_request_that_makes_each_node_fail_does_not_go_through_all_of_them() {
     assert_eq!(given_up.headers["retry-after"], "1");
     given_up.expect_error(503, "database_unavailable", None);
     assert_eq!(standby.count("broke_off"), 1);
+}
+
+const FAILED: &str = r#"{"error":{"code":"database_unavailable","message":"retry with backoff"}}"#;
+
+/// A node that the database does not answer.
+fn unconfirmed() -> Node {
+    Node::start(|_| Reply::Answer(Answer::new(503).header(UNCONFIRMED, "1").body(FAILED)))
+}
+
+#[test]
+fn what_may_be_repeated_waits_while_the_database_does_not_answer_the_active_node() {
+    let (standby, cut, next) = (Standby::start(), unconfirmed(), Node::answering("next"));
+    standby.active(1, cut.address);
+    let sent = [standby.request("GET", "/v1/rooms"), create(&standby).idempotency_key("k")];
+    let sent = sent.map(|request| standby.send(request));
+    standby.until_held(2);
+    standby.active(2, next.address);
+    for sent in sent {
+        assert_eq!(sent.answer().text(), "next");
+    }
+}
+
+#[test]
+fn a_change_that_may_have_happened_at_such_a_node_is_answered_as_it_answers() {
+    let (standby, cut) = (Standby::start(), unconfirmed());
+    standby.active(1, cut.address);
+    let answered = create(&standby).send();
+    assert!(!answered.headers.contains_key(UNCONFIRMED), "{answered:?}");
+    answered.expect_error(503, "database_unavailable", None);
+    assert_eq!(cut.unseen(), 1);
+}
+
+#[test]
+fn what_such_a_node_refuses_before_it_does_anything_waits() {
+    let refusing = Node::start(|_| Reply::Answer(Answer::new(503).header(NOT_ACTIVE, "unconfirmed").body(FAILED)));
+    let (standby, next) = (Standby::start(), Node::answering("next"));
+    standby.active(1, refusing.address);
+    let sent = standby.send(create(&standby));
+    standby.until_held(1);
+    standby.active(2, next.address);
+    assert_eq!(sent.answer().text(), "next");
+}
+
+#[test]
+fn nothing_waits_for_a_takeover_where_the_database_answers_nobody() {
+    let refusing = Node::start(|_| Reply::Answer(Answer::new(503).header(NOT_ACTIVE, "unconfirmed").body(FAILED)));
+    let standby = Standby::start();
+    standby.cut_off();
+    for (epoch, node) in [(1, unconfirmed()), (2, refusing)] {
+        standby.active(epoch, node.address);
+        standby.request("GET", "/v1/rooms").send().expect_error(503, "database_unavailable", None);
+        create(&standby).send().expect_error(503, "database_unavailable", None);
+    }
 }

@@ -1,5 +1,6 @@
 //! The thread of the lease: it makes the requests of the machine, with a session of its own.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -14,6 +15,7 @@ use super::machine::{Answer, Candidate, LeaseMachine, Request, Standing, Step};
 use super::nodes::{ClusterState, NodeInfo, Reporter};
 use super::requests::{self, Claimant};
 use super::row::{ActiveServer, Holder};
+use super::state::{LeaseState, replace};
 use super::steady;
 use super::timing::LeaseTiming;
 use crate::error::StoreError;
@@ -41,17 +43,6 @@ pub struct LeaseOptions {
     pub yields: bool,
 }
 
-/// What is known of the lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeaseState {
-    /// What this server may do.
-    pub standing: Standing,
-    /// Why the last request had no answer; `None` if it had one.
-    pub failure: Option<String>,
-    /// When the active server has last renewed the lease, by the steady clock of this one; `None` before it is known.
-    renewed: Option<Duration>,
-}
-
 /// The lease of this process. Cheap to clone. The lease is released when the last clone is dropped.
 #[derive(Clone)]
 pub struct Lease {
@@ -61,6 +52,8 @@ pub struct Lease {
     orders: Sender<Order>,
     /// Interval at which the servers of the database are read while one of them is waited for.
     read: Duration,
+    /// The longest time until the next renewal is answered.
+    renewal_limit: Duration,
 }
 
 /// An instruction for the thread.
@@ -87,14 +80,17 @@ impl Lease {
         if yields {
             machine.yield_once();
         }
-        let (publish, state) =
-            watch::channel(LeaseState { standing: machine.standing(), failure: None, renewed: None });
+        let (publish, state) = watch::channel(LeaseState {
+            standing: machine.standing(),
+            failure: None,
+            is_set_back: false,
+            renewed: None,
+        });
         let (publish_active, active) = watch::channel(None);
         let (seen, cluster) = watch::channel(None);
         let (orders, ordered) = channel();
         let url = node.url.clone();
         let reporter = Reporter::new(holder, node, timing.report, seen);
-        let (session, failure) = (None, None);
         let driver = Driver {
             machine,
             holder,
@@ -103,17 +99,20 @@ impl Lease {
             url,
             keys,
             own,
-            session,
-            failure,
+            session: None,
+            failure: None,
             publish,
             publish_active,
             reporter,
             ordered,
             follows: false,
+            is_set_back: false,
+            has_schema: Cell::new(false),
         };
         let spawned = thread::Builder::new().name("store-lease".into()).spawn(move || driver.run());
         spawned.map_err(|error: io::Error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Self { state, active, cluster, orders, read: timing.read })
+        let renewal_limit = timing.renewal + timing.answer;
+        Ok(Self { state, active, cluster, orders, read: timing.read, renewal_limit })
     }
 
     /// Returns what is known now.
@@ -126,6 +125,25 @@ impl Lease {
     #[must_use]
     pub fn active_server(&self) -> watch::Receiver<Option<ActiveServer>> {
         self.active.clone()
+    }
+
+    /// Returns what is known, as it changes. It keeps no lease.
+    #[must_use]
+    pub fn states(&self) -> watch::Receiver<LeaseState> {
+        self.state.clone()
+    }
+
+    /// Waits for the next renewal of this server, as the active one. Returns whether it is confirmed.
+    pub async fn is_renewed(&self) -> bool {
+        let (asked, mut state) = (steady::now(), self.state.clone());
+        let is_active = |state: &LeaseState| matches!(state.standing, Standing::Active { .. });
+        let is_decided = |state: &LeaseState| {
+            state.failure.is_some() || !is_active(state) || state.renewed.is_some_and(|renewed| renewed >= asked)
+        };
+        match timeout(self.renewal_limit, state.wait_for(is_decided)).await {
+            Ok(Ok(state)) => state.failure.is_none() && is_active(&state),
+            _ => false,
+        }
     }
 
     /// Waits until this server is the active one and returns its epoch; `None` if it will not be.
@@ -168,7 +186,7 @@ impl Lease {
     /// this server, else from when the last one was seen. `None` before that.
     #[must_use]
     pub fn renewal_age(&self) -> Option<Duration> {
-        self.state.borrow().renewed.map(|renewed| steady::now().saturating_sub(renewed))
+        self.state.borrow().renewal_age()
     }
 
     /// Returns the servers of the database, as of a few seconds ago; `None` before they were read.
@@ -223,6 +241,9 @@ struct Driver {
     ordered: Receiver<Order>,
     /// Whether the thread goes on to follow the lease once it is released.
     follows: bool,
+    is_set_back: bool,
+    /// Whether the records are known to have a schema.
+    has_schema: Cell<bool>,
 }
 
 impl Driver {
@@ -234,6 +255,9 @@ impl Driver {
                     // Before a release: its server acts no more.
                     self.publish();
                     let answer = self.make(request, limit);
+                    if let (Request::Renew { epoch }, Answer::Refused) = (request, &answer) {
+                        self.look_back(epoch);
+                    }
                     self.machine.answered(number, answer, steady::now());
                 }
                 Step::WaitUntil(at) => self.wait(at.saturating_sub(steady::now())),
@@ -252,6 +276,13 @@ impl Driver {
             let _ = self.session.as_ref().map(|session| session.batch("SELECT 1"));
         }
         self.publish();
+    }
+
+    /// Finds out why an epoch is over: another server has the next one, or the database does not know this one any more.
+    fn look_back(&mut self, epoch: i64) {
+        if let Answer::Row(row) = self.make(Request::Read, self.timing.answer) {
+            self.is_set_back = row.beat.epoch < epoch || (row.beat.epoch == epoch && row.holder != Some(self.holder));
+        }
     }
 
     fn obey(&mut self, order: Order) {
@@ -291,7 +322,9 @@ impl Driver {
         };
         if let Some(session) = &self.session {
             session.limit_answers(self.timing.answer);
-            self.reporter.report(session, &self.own, is_active, steady::now());
+            if self.reporter.report(session, &self.own, is_active, steady::now()) {
+                self.machine.write_refused();
+            }
         }
     }
 
@@ -333,7 +366,7 @@ impl Driver {
             self.reporter.withdraw(&session)?;
         }
         let claimant = Claimant { holder: self.holder, url: &self.url, keys: &self.own };
-        let answer = requests::make(&session, request, &claimant)?;
+        let answer = requests::make(&session, request, &claimant, &self.has_schema)?;
         self.session = Some(session);
         Ok(answer)
     }
@@ -349,7 +382,8 @@ impl Driver {
     fn publish(&self) {
         let (standing, renewed) = (self.machine.standing(), self.machine.last_renewal());
         let active = self.active(standing);
-        replace(&self.publish, LeaseState { standing, failure: self.failure.clone(), renewed });
+        let state = LeaseState { standing, failure: self.failure.clone(), is_set_back: self.is_set_back, renewed };
+        replace(&self.publish, state);
         replace(&self.publish_active, active);
     }
 
@@ -360,15 +394,6 @@ impl Driver {
             Standing::Released | Standing::Lost { .. } => None,
         }
     }
-}
-
-/// Sends a value, if it is another than the last one.
-fn replace<T: PartialEq>(channel: &watch::Sender<T>, value: T) {
-    channel.send_if_modified(|last| {
-        let has_changed = *last != value;
-        *last = value;
-        has_changed
-    });
 }
 
 #[cfg(test)]

@@ -212,6 +212,13 @@ impl LeaseMachine {
         self.candidate.keys = keys;
     }
 
+    /// Notes that the database has refused a write of this server. It may have refused the renewals of the active one as well, so a
+    /// standby counts the silence from now on: the active server has the time to renew the lease first.
+    pub fn write_refused(&mut self) {
+        self.seen = self.seen.map(Observation::restarted);
+        self.claim = None;
+    }
+
     /// Releases the lease next. A server that waits ends at once.
     pub fn stop(&mut self) {
         self.is_stopping = true;
@@ -252,7 +259,12 @@ impl LeaseMachine {
         match (outstanding.request, answer) {
             // A release that fails is not repeated: a standby takes over after the silence.
             (Request::Release { .. }, _) => self.standing = Standing::Released,
-            (_, Answer::Failed) => self.due = now + self.timing.retry,
+            (request, Answer::Failed) => {
+                if matches!(request, Request::Claim { .. }) {
+                    self.write_refused();
+                }
+                self.due = now + self.timing.retry;
+            }
             (Request::Read, Answer::Row(row)) => self.read(&row, now),
             (Request::Claim { seen }, Answer::Done) => self.activate(seen.epoch + 1, outstanding.made),
             (Request::Claim { .. } | Request::Read, _) => {
@@ -277,11 +289,12 @@ impl LeaseMachine {
         let needed = (row.encryption_key_id.as_str(), row.media_key_id.as_str());
         let obstacle = Obstacle::of(&self.candidate.keys, self.candidate.schema, row.schema, needed);
         let seen = Observation::after(self.seen, now, row.beat, &self.timing);
+        let seen = if row.is_read_only { seen.restarted() } else { seen };
         self.yields &= row.holder.is_none();
         let has_ended = row.holder.is_some() && row.holder == self.candidate.predecessor;
         let is_free = (row.holder.is_none() && !self.yields) || has_ended || seen.is_over(&self.timing);
         self.seen = Some(seen);
-        self.claim = (is_free && obstacle.is_none()).then_some(row.beat);
+        self.claim = (is_free && obstacle.is_none() && !row.is_read_only).then_some(row.beat);
         self.standing = Standing::Standby { obstacle };
         self.due = if self.claim.is_some() { now } else { now + self.timing.read };
     }

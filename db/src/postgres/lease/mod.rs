@@ -18,10 +18,11 @@ mod nodes;
 mod observation;
 mod requests;
 mod row;
+mod state;
 mod steady;
 mod timing;
 
-pub use driver::{Lease, LeaseOptions, LeaseState, ReadKeys};
+pub use driver::{Lease, LeaseOptions, ReadKeys};
 pub use keys::{KeyIds, WrongKey};
 pub use machine::{Obstacle, Standing};
 pub use media_key::require_media_key;
@@ -29,4 +30,5 @@ pub(crate) use nodes::read as read_cluster;
 pub use nodes::{ClusterState, Node, NodeInfo, Role, cluster_state};
 pub(crate) use requests::ATTEMPTS_AT_ROW;
 pub use row::{ActiveServer, Holder};
+pub use state::LeaseState;
 pub use timing::LeaseTiming;

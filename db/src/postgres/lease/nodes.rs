@@ -183,12 +183,12 @@ impl Reporter {
         Self { id, info, reported: None, interval, due, has_failed: false, seen }
     }
 
-    /// Reports the server if that is due, or if its keys or its role have changed, and reads what the others report. A failure changes
-    /// nothing but what is shown.
-    pub(super) fn report(&mut self, session: &Session, keys: &KeyIds, is_active: bool, now: Duration) {
+    /// Reports the server if that is due, or if its keys or its role have changed, and reads what the others report. Returns whether
+    /// the database has refused that, as it may have refused the renewals of the active server.
+    pub(super) fn report(&mut self, session: &Session, keys: &KeyIds, is_active: bool, now: Duration) -> bool {
         let is_told = self.reported.as_ref().is_some_and(|(told, was_active)| told == keys && *was_active == is_active);
         if now < self.due && is_told {
-            return;
+            return false;
         }
         self.due = now + self.interval;
         match self.exchange(session, keys) {
@@ -196,12 +196,15 @@ impl Reporter {
                 self.reported = Some((keys.clone(), is_active));
                 self.has_failed = false;
                 self.seen.send_replace(Some(state));
+                false
             }
-            Err(error) if !self.has_failed => {
-                self.has_failed = true;
-                log::warn!("this server cannot tell the others of itself: {error}");
+            Err(error) => {
+                if !self.has_failed {
+                    self.has_failed = true;
+                    log::warn!("this server cannot tell the others of itself: {error}");
+                }
+                matches!(error, StoreError::Unavailable(_))
             }
-            Err(_) => {}
         }
     }
 

@@ -23,6 +23,11 @@ impl Observation {
         Self { last, answered: now, silence }
     }
 
+    /// The same, without the silence: the database refuses writes, and with them the renewals of the active server.
+    pub(super) fn restarted(self) -> Self {
+        Self { silence: Duration::ZERO, ..self }
+    }
+
     /// Since when the renewal has been the last one, by the time that the answered reads account for.
     pub(super) fn begun(&self) -> Duration {
         self.answered.saturating_sub(self.silence)

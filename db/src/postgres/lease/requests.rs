@@ -1,5 +1,7 @@
 //! The requests of the lease, in SQL.
 
+use std::cell::Cell;
+
 use uuid::Uuid;
 
 use super::keys::KeyIds;
@@ -16,17 +18,27 @@ pub(crate) const ATTEMPTS_AT_ROW: u32 = 15;
 
 const HAS_TABLES: &str = "SELECT to_regclass('leadership') IS NOT NULL AND to_regclass('beats') IS NOT NULL
      AND to_regclass('nodes') IS NOT NULL";
-const READ: &str =
-    "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id FROM leadership l, beats b
+const READ: &str = "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id,
+         current_setting('transaction_read_only') = 'on' AS is_read_only FROM leadership l, beats b
      WHERE l.id = 1 AND b.id = 1";
-/// First the row that the active server renews, so that it renews no more while the claim waits for its transactions.
-const CLAIM_BEAT: &str = "UPDATE beats SET epoch = epoch + 1, beat = 0 WHERE id = 1 AND epoch = ?1 AND beat = ?2";
+/// The same, where the records have a schema.
+const READ_ALL: &str = "SELECT b.epoch, b.beat, l.holder, l.url, l.encryption_key_id, l.media_key_id,
+         current_setting('transaction_read_only') = 'on' AS is_read_only, s.version
+     FROM leadership l, beats b, schema_version s WHERE l.id = 1 AND b.id = 1 AND s.id = 1";
+/// First the row that the active server renews, so that it renews no more while the claim waits for its transactions. Both statements
+/// of a claim fail with a division by zero if they find no row, so that they need not be waited for one after the other.
+const CLAIM_BEAT: &str = "WITH claimed AS (UPDATE beats SET epoch = epoch + 1, beat = 0 WHERE id = 1 AND epoch = ?1 AND beat = ?2 RETURNING 1)
+     SELECT 1 / count(*) FROM claimed";
 /// A rotation of the key has named the one that encrypts; before the first, it is the first one of the server.
-const CLAIM: &str = "UPDATE leadership SET epoch = epoch + 1, holder = ?2, url = ?3, media_key_id = ?5,
+const CLAIM: &str =
+    "WITH claimed AS (UPDATE leadership SET epoch = epoch + 1, holder = ?2, url = ?3, media_key_id = ?5,
          encryption_key_id = CASE WHEN coalesce(encryption_key_id, '') = '' THEN ?4 ELSE encryption_key_id END
-     WHERE id = 1 AND epoch = ?1";
-const RENEW: &str = "UPDATE beats SET beat = beat + 1 WHERE id = 1 AND epoch = ?1";
-const RELEASE: &str = "UPDATE leadership SET holder = NULL WHERE id = 1 AND epoch = ?1";
+     WHERE id = 1 AND epoch = ?1 RETURNING 1)
+     SELECT 1 / count(*) FROM claimed";
+/// By its holder, too: after a failover of PostgreSQL that lost a takeover, another server may have taken the same epoch.
+const RENEW: &str = "UPDATE beats SET beat = beat + 1 WHERE id = 1 AND epoch = ?1
+     AND EXISTS (SELECT 1 FROM leadership WHERE id = 1 AND epoch = ?1 AND holder = ?2)";
+const RELEASE: &str = "UPDATE leadership SET holder = NULL WHERE id = 1 AND epoch = ?1 AND holder = ?2";
 
 /// What a claim writes of a server.
 pub(super) struct Claimant<'a> {
@@ -36,9 +48,13 @@ pub(super) struct Claimant<'a> {
     pub keys: &'a KeyIds,
 }
 
-/// Creates the tables of the lease in an empty database, which a server needs before it may create the others.
+/// Creates the tables of the lease in an empty database, which a server needs before it may create the others, and prepares what has
+/// to be quick.
 pub(super) fn prepare(session: &Session) -> Result<(), StoreError> {
-    if has_tables(session)? { Ok(()) } else { session.batch(migrate::CREATE_LEASE) }
+    if !has_tables(session)? {
+        session.batch(migrate::CREATE_LEASE)?;
+    }
+    session.prepare_all(&[CLAIM_BEAT, CLAIM, RENEW, RELEASE])
 }
 
 /// Whether the database has the tables of the lease.
@@ -47,20 +63,31 @@ pub(super) fn has_tables(session: &Session) -> Result<bool, StoreError> {
 }
 
 /// Makes a request.
-pub(super) fn make(session: &Session, request: Request, claimant: &Claimant<'_>) -> Result<Answer, StoreError> {
-    let sql = Sql::Postgres(session);
+///
+/// `has_schema` is set once the records are known to have a schema.
+pub(super) fn make(
+    session: &Session,
+    request: Request,
+    claimant: &Claimant<'_>,
+    has_schema: &Cell<bool>,
+) -> Result<Answer, StoreError> {
+    let (sql, holder) = (Sql::Postgres(session), claimant.holder.to_string());
     let changed = |count| if count == 0 { Answer::Refused } else { Answer::Done };
     match request {
-        Request::Read => read(session).map(Answer::Row),
-        Request::Renew { epoch } => sql.change(RENEW, args![epoch]).map(changed),
-        Request::Release { epoch } => sql.change(RELEASE, args![epoch]).map(changed),
+        Request::Read => read(session, has_schema).map(Answer::Row),
+        Request::Renew { epoch } => sql.change(RENEW, args![epoch, &holder]).map(changed),
+        Request::Release { epoch } => sql.change(RELEASE, args![epoch, &holder]).map(changed),
         Request::Claim { seen } => claim(session, seen, claimant),
     }
 }
 
-fn read(session: &Session) -> Result<LeaseRow, StoreError> {
-    let schema = migrate::found(session)?;
-    let row = Sql::Postgres(session).one(READ, &[], |row| {
+fn read(session: &Session, has_schema: &Cell<bool>) -> Result<LeaseRow, StoreError> {
+    // Once the records have a schema they keep it, so it is read with the rest, in one round trip.
+    if !has_schema.get() {
+        has_schema.set(migrate::found(session)? > 0);
+    }
+    let text = if has_schema.get() { READ_ALL } else { READ };
+    let row = Sql::Postgres(session).one(text, &[], |row| {
         // A text that is no id names a process all the same, and not this one.
         let holder: Option<String> = row.get("holder")?;
         let holder = holder.map(|text| text.parse().unwrap_or(Holder(Uuid::nil())));
@@ -71,20 +98,25 @@ fn read(session: &Session) -> Result<LeaseRow, StoreError> {
             url: text("url")?,
             encryption_key_id: text("encryption_key_id")?,
             media_key_id: text("media_key_id")?,
-            schema,
+            schema: if has_schema.get() { row.get("version")? } else { 0 },
+            is_read_only: row.get("is_read_only")?,
         })
     })?;
     row.ok_or_else(|| StoreError::Fault("the table leadership or beats has no row".into()))
 }
 
 fn claim(session: &Session, seen: Beat, claimant: &Claimant<'_>) -> Result<Answer, StoreError> {
-    let sql = Sql::Postgres(session);
-    session.send_text("BEGIN")?;
     let (holder, keys) = (claimant.holder.to_string(), claimant.keys);
-    let is_last = sql.change(CLAIM_BEAT, args![seen.epoch, seen.number])? > 0;
+    session.send_text("BEGIN")?;
     let row = args![seen.epoch, &holder, claimant.url, keys.encrypts_with(), keys.media.as_str()];
-    if !is_last || sql.change(CLAIM, row)? == 0 {
-        return session.roll_back().map(|()| Answer::Refused);
+    let sent = session.put_fence(CLAIM_BEAT, args![seen.epoch, seen.number]);
+    let sent = sent.and_then(|()| session.put_fence(CLAIM, row));
+    let committed = sent.and_then(|()| session.commit().map_err(CommitError::cause));
+    match committed {
+        Err(_) if session.was_fenced() => {
+            session.forget_fence();
+            session.roll_back().map(|()| Answer::Refused)
+        }
+        committed => committed.map(|()| Answer::Done),
     }
-    session.commit().map_err(CommitError::cause).map(|()| Answer::Done)
 }

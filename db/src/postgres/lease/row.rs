@@ -20,6 +20,8 @@ pub struct LeaseRow {
     pub media_key_id: String,
     /// The number of the schema of the records; 0 before the first server.
     pub schema: i64,
+    /// Whether the database refuses to be written now, by its settings or as a standby of another one.
+    pub is_read_only: bool,
 }
 
 impl LeaseRow {

@@ -32,8 +32,6 @@ fn is_curable(code: &SqlState) -> bool {
         // A primary that has become a standby.
         SqlState::READ_ONLY_SQL_TRANSACTION,
         SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-        // How a lane notices that its row is not as it has left it.
-        SqlState::DIVISION_BY_ZERO,
         SqlState::INVALID_PASSWORD,
         SqlState::INVALID_CATALOG_NAME,
         SqlState::INSUFFICIENT_PRIVILEGE,

@@ -4,13 +4,15 @@
 //! too. So a transaction takes as many round trips as it has questions, not as it has statements. The session has a runtime of its
 //! own: its thread must not be one of another runtime.
 
+mod guard;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -18,8 +20,7 @@ use futures_util::future::{join, join_all};
 use tokio::runtime::{self, Runtime};
 use tokio::task::yield_now;
 use tokio::time::timeout;
-use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 
 use super::error::store_error;
 use super::server::PostgresServer;
@@ -50,6 +51,7 @@ pub(crate) struct Session {
     broken: RefCell<Option<String>>,
     waits: Cell<u64>,
     fenced: Arc<AtomicBool>,
+    set_back: Arc<AtomicBool>,
     /// Dropped last: the sockets belong to it.
     runtime: Runtime,
 }
@@ -98,11 +100,13 @@ impl Session {
             broken: RefCell::default(),
             waits: Cell::new(0),
             fenced: Arc::default(),
+            set_back: Arc::default(),
             runtime,
         };
         let limit = statement_limit.as_millis();
-        // Of a transaction whose process stands still, the server takes the locks away before another may take over.
-        session.batch(&format!(
+        // Of a transaction whose process stands still, the server takes the locks away before another may take over. Not waited for:
+        // an error is one of the first statement.
+        session.send_text(format!(
             "SET statement_timeout = {limit}; SET lock_timeout = 2000; SET idle_in_transaction_session_timeout = 2000;
              SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'"
         ))?;
@@ -187,25 +191,6 @@ impl Session {
         self.send(async { change.await.map(drop) })
     }
 
-    /// The same, for a statement that fails once another server has taken over ([`Self::was_fenced`]).
-    pub(crate) fn put_fence(&self, text: &str, args: &[Value<'_>]) -> Result<(), StoreError> {
-        let (statement, parameters) = self.bind(text, args)?;
-        let (client, fenced) = (Arc::clone(&self.client), Arc::clone(&self.fenced));
-        self.send(async move {
-            let parameters: Vec<_> = parameters.iter().map(|parameter| parameter as _).collect();
-            let held = client.execute(&statement, &parameters).await;
-            let is_over = held.as_ref().is_err_and(|error| error.code() == Some(&SqlState::DIVISION_BY_ZERO));
-            fenced.fetch_or(is_over, Ordering::Relaxed);
-            let taken_over = || StoreError::Unavailable("another server has taken over".into());
-            held.map(drop).map_err(|error| if is_over { taken_over() } else { store_error(&error) })
-        })
-    }
-
-    /// Whether a statement of [`Self::put_fence`] has failed because another server has taken over.
-    pub(crate) fn was_fenced(&self) -> bool {
-        self.fenced.load(Ordering::Relaxed)
-    }
-
     /// Sends a statement without parameters, such as `BEGIN`, together with the next one that is waited for.
     pub(crate) fn send_text(&self, text: impl Into<String>) -> Result<(), StoreError> {
         let (client, text) = (Arc::clone(&self.client), text.into());
@@ -239,6 +224,34 @@ impl Session {
         // An error ends the session, which its next user notices.
         let _ = self.send_text("COMMIT");
         let _ = self.is_broken();
+    }
+
+    /// Prepares statements, and waits for all together, where one after the other would each take a round trip.
+    pub(crate) fn prepare_all(&self, texts: &[&str]) -> Result<(), StoreError> {
+        let unknown: Vec<_> = texts.iter().filter(|text| !self.statements.borrow().contains_key(**text)).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let preparing = unknown.iter().map(|text| {
+            let (client, query) = (Arc::clone(&self.client), text.replace('?', "$"));
+            async move { client.prepare(&query).await.map_err(|error| store_error(&error)) }
+        });
+        let prepared: Vec<Statement> = self.wait(async { join_all(preparing).await.into_iter().collect() })?;
+        let texts = unknown.iter().map(|text| (**text).to_owned());
+        self.statements.borrow_mut().extend(texts.zip(prepared));
+        Ok(())
+    }
+
+    /// Reads the texts of one row by a query without parameters, which need not be prepared.
+    pub(crate) fn texts(&self, query: &str) -> Result<Vec<String>, StoreError> {
+        let messages =
+            self.wait(async { self.client.simple_query(query).await.map_err(|error| store_error(&error)) })?;
+        let row = messages.into_iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let row = row.ok_or_else(|| StoreError::Fault("a query has no row".into()))?;
+        Ok((0..row.len()).map(|column| row.get(column).unwrap_or_default().to_owned()).collect())
     }
 
     fn prepare(&self, text: &str) -> Result<Statement, StoreError> {

@@ -18,12 +18,13 @@ fn thread() -> Thread {
     let connection = Connection::open_in_memory().unwrap();
     connection.execute_batch("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT").unwrap();
     let shared = Shared {
+        end: Arc::default(),
         clock: Clock::manual(Timestamp::from_millis(0)),
         vault: Arc::new(Vault::open(None, &Secret::new("media")).unwrap()),
         metrics: StoreMetrics::new(&prometheus::Registry::new()).unwrap(),
         is_server: Arc::default(),
     };
-    Thread::new(connection, shared, CommitCount::default(), Box::new(|_| {}))
+    Thread::new(connection, shared, CommitCount::default(), Box::new(|_| {}), Damage::default()).unwrap()
 }
 
 /// Jobs of one statement each, the first of which has been taken.

@@ -182,6 +182,11 @@ impl Story {
         failures.check("record_leave", leaving).await;
         let returning = async || store.record_return(project(), room.id, ada.clone(), self.now()).await;
         failures.check("record_return", returning).await;
+        let dave = participant("dave", "PA_dave").sid;
+        self.join(room, "dave").await;
+        let at_stop =
+            async || store.record_leave_at_stop(project(), room.id, dave.clone(), self.now(), Departure::Lost).await;
+        failures.check("record_leave_at_stop", at_stop).await;
         self.join(room, "bob").await;
         let lost = || vec!["PA_bob".parse().unwrap()];
         failures.check("record_lost", async || store.record_lost(project(), room.id, lost(), self.now()).await).await;

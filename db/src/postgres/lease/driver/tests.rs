@@ -123,6 +123,54 @@ fn a_server_whose_link_is_cut_is_replaced_and_ends_when_it_is_back() {
 }
 
 #[test]
+fn a_server_whose_takeover_the_database_has_forgotten_ends_and_says_so() {
+    with_database(async |database| {
+        let first = start(&database.url(), "m");
+        assert_eq!(first.active().await, Some(1));
+        database.run("UPDATE beats SET epoch = 0");
+        database.run("UPDATE leadership SET epoch = 0, holder = NULL");
+        first.lost().await;
+        assert!(first.state().is_set_back);
+
+        // Another has the same epoch, since the database had forgotten it.
+        let second = start(&database.url(), "m");
+        assert_eq!(second.active().await, Some(1));
+        database.run("UPDATE leadership SET holder = gen_random_uuid()::text");
+        second.lost().await;
+        assert!(second.state().is_set_back);
+    });
+}
+
+#[test]
+fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
+    with_database(async |database| {
+        let first = start(&database.url(), "m");
+        assert_eq!(first.active().await, Some(1));
+        let second = start(&database.url(), "m");
+        until_renewed(database, 2).await;
+        let set = |to: &str| {
+            database.run(&format!("ALTER DATABASE \"{}\" SET default_transaction_read_only = {to}", database.name()));
+        };
+        set("on");
+        database.end_sessions();
+        until(&first, |state| state.failure.is_some()).await;
+        // Longer than the silence after which a standby takes over.
+        tokio::time::sleep(LeaseTiming::default().silence + Duration::from_secs(2)).await;
+        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+        let mut session = database.session();
+        session.run("SET default_transaction_read_only = off");
+        session.run(&format!("ALTER DATABASE \"{}\" RESET default_transaction_read_only", database.name()));
+        database.end_sessions();
+        while !first.check().is_valid() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        until_renewed(database, 5).await;
+        assert!(matches!(first.state().standing, Standing::Active { epoch: 1, .. }), "{:?}", first.state());
+        assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
+    });
+}
+
+#[test]
 fn a_database_that_hangs_leaves_the_active_server_active() {
     with_database(async |database| {
         let proxy = Proxy::start(Cluster::shared().address());

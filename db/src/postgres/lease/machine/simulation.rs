@@ -23,6 +23,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         2 => server.clone().prop_map(|server| Fault::Kill { server }),
         2 => server.clone().prop_map(|server| Fault::Stop { server }),
         2 => (100..8_000_u64).prop_map(|millis| Fault::Hang { millis }),
+        1 => (100..8_000_u64).prop_map(|millis| Fault::ReadOnly { millis }),
         3 => (server, 0..=100_u32, 100..8_000_u64)
             .prop_map(|(server, percent, millis)| Fault::Lose { server, percent, millis }),
     ]
@@ -68,17 +69,18 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn a_database_that_hangs_deposes_nobody(
+    fn a_database_that_hangs_or_refuses_writes_deposes_nobody(
         seed: u64,
         clocks in clocks(),
         from in 6_000..9_000_u64,
         millis in 100..60_000_u64,
+        hangs: bool,
     ) {
         let mut world = World::new(seed, &clocks, 100);
         world.run_until(6_000);
         let epoch = world.epoch();
         prop_assert!(epoch >= 1 && world.has_trusted_server());
-        world.schedule(from, Fault::Hang { millis });
+        world.schedule(from, if hangs { Fault::Hang { millis } } else { Fault::ReadOnly { millis } });
         world.run_until(from + millis + RECOVERY);
         prop_assert_eq!(world.problems(), &BTreeSet::new());
         prop_assert!(world.has_trusted_server());

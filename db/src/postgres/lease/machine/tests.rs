@@ -24,6 +24,7 @@ fn row(epoch: i64, number: i64, holder: Option<u128>) -> LeaseRow {
         encryption_key_id: "e".into(),
         media_key_id: "m".into(),
         schema: 1,
+        is_read_only: false,
     }
 }
 
@@ -139,6 +140,46 @@ fn a_database_that_does_not_answer_leaves_the_server_active_and_untrusted() {
         lease.answered(renewal, Answer::Failed, seconds(f64::from(second) + 0.5));
     }
     assert_eq!(lease.standing(), Standing::Active { epoch: 5, trusted_until: Some(seconds(3.)) });
+}
+
+#[test]
+fn a_standby_whose_claim_was_refused_counts_anew() {
+    let mut lease = lease();
+    let silent = |half: u32| (seconds(f64::from(half) / 2.), row(4, 9, Some(2)));
+    for half in 0..9 {
+        let (now, row) = silent(half);
+        answer_read(&mut lease, now, row);
+    }
+    let claim = Request::Claim { seen: Beat { epoch: 4, number: 9 } };
+    let refused = make(&mut lease, seconds(4.), claim);
+    lease.answered(refused, Answer::Failed, seconds(4.));
+    for half in 9..16 {
+        let (now, row) = silent(half);
+        answer_read(&mut lease, now, row);
+        assert!(!matches!(lease.step(now), Step::Make(..)), "after {now:?}");
+    }
+    let (now, row) = silent(16);
+    answer_read(&mut lease, now, row);
+    make(&mut lease, now, claim);
+}
+
+#[test]
+fn a_standby_counts_no_silence_while_the_database_refuses_writes() {
+    let mut lease = lease();
+    for half in 0..40 {
+        let now = seconds(f64::from(half) / 2.);
+        let refusing = LeaseRow { is_read_only: true, ..row(4, 9, Some(2).filter(|_| half < 20)) };
+        answer_read(&mut lease, now, refusing);
+        assert!(!matches!(lease.step(now), Step::Make(..)), "after {now:?}");
+        if half % 6 == 0 {
+            lease.write_refused();
+        }
+    }
+    for half in 40..47 {
+        let now = seconds(f64::from(half) / 2.);
+        answer_read(&mut lease, now, row(4, 9, Some(2)));
+        assert!(!matches!(lease.step(now), Step::Make(..)), "after {now:?}");
+    }
 }
 
 #[test]

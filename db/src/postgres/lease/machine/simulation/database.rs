@@ -27,12 +27,14 @@ pub(super) struct Database<T> {
     /// A claim that has changed the first row and waits for the writers of the second, with what waits for it.
     claim: Option<Pending<T>>,
     waiting: Vec<Pending<T>>,
+    /// Whether it refuses to be written, and its reads show that.
+    pub is_read_only: bool,
 }
 
 impl<T: Copy> Database<T> {
     pub fn new() -> Self {
         let beat = Beat { epoch: 0, number: 0 };
-        Self { beat, epoch: 0, holder: None, open: Vec::new(), claim: None, waiting: Vec::new() }
+        Self { beat, epoch: 0, holder: None, open: Vec::new(), claim: None, waiting: Vec::new(), is_read_only: false }
     }
 
     pub fn epoch(&self) -> i64 {
@@ -56,6 +58,7 @@ impl<T: Copy> Database<T> {
     pub fn run(&mut self, pending: Pending<T>) -> Vec<(T, Answer)> {
         match pending.request {
             Request::Read => vec![(pending.from, Answer::Row(self.row()))],
+            _ if self.is_read_only => vec![(pending.from, Answer::Failed)],
             _ if self.claim.is_some() => {
                 self.waiting.push(pending);
                 Vec::new()
@@ -89,6 +92,7 @@ impl<T: Copy> Database<T> {
             encryption_key_id: String::new(),
             media_key_id: String::new(),
             schema: 0,
+            is_read_only: self.is_read_only,
         }
     }
 

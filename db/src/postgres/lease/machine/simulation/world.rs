@@ -27,6 +27,8 @@ pub(super) enum Fault {
     Stop { server: usize },
     /// The database does nothing for a while.
     Hang { millis: u64 },
+    /// The database is read, and refuses writes, for a while.
+    ReadOnly { millis: u64 },
     /// Of the requests and answers of a server, so many are lost for a while.
     Lose { server: usize, percent: u32, millis: u64 },
 }
@@ -92,6 +94,7 @@ pub(super) struct World {
     servers: Vec<Server>,
     database: Database<(Process, RequestNumber)>,
     hangs_until: u64,
+    read_only_until: u64,
     /// What happens, by its time and the order in which it was scheduled.
     events: BTreeMap<(u64, u64), Event>,
     numbers: u64,
@@ -111,6 +114,7 @@ impl World {
             servers: Vec::new(),
             database: Database::new(),
             hangs_until: 0,
+            read_only_until: 0,
             events: BTreeMap::new(),
             numbers: 0,
             epochs: BTreeMap::new(),
@@ -137,6 +141,7 @@ impl World {
     pub fn end_faults(&mut self) {
         self.has_faults = false;
         self.hangs_until = self.hangs_until.min(self.now);
+        self.read_only_until = self.read_only_until.min(self.now);
         for server in &mut self.servers {
             server.loss = (0, 0);
             server.paused_until = server.paused_until.min(self.now);
@@ -170,6 +175,7 @@ impl World {
     }
 
     fn run(&mut self, event: Event) {
+        self.database.is_read_only = self.now < self.read_only_until;
         match event {
             // The connection breaks when the database goes on.
             Event::Arrive(process, number, ..) if self.now < self.hangs_until && self.rng.bool() => {
@@ -210,6 +216,7 @@ impl World {
         match fault {
             _ if !self.has_faults => {}
             Fault::Hang { millis } => self.hangs_until = self.now + millis,
+            Fault::ReadOnly { millis } => self.read_only_until = self.now + millis,
             Fault::Pause { server, millis } => self.servers[server % count].paused_until = self.now + millis,
             Fault::Lose { server, percent, millis } => self.servers[server % count].loss = (percent, self.now + millis),
             Fault::Kill { server } => self.end(server % count),
