@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Attack, participant, stranger};
+use super::{Attack, participant, stranger, turn};
 use crate::BenchError;
 
 /// What the attacker is told.
@@ -60,13 +60,19 @@ pub fn attack(options: &AttackOptions) -> Result<Done, BenchError> {
         Attack::PipelinedUnread => stranger::pipeline_unread(options, until),
         Attack::Pipelined => stranger::pipeline(options, until),
         Attack::AdminTokens => stranger::guess_admin_tokens(options, until),
+        Attack::TurnMessages => turn::send_messages(options, until),
+        Attack::TurnAllocations => turn::take_allocations(options, until),
         Attack::CandidateOffers
         | Attack::SectionOffers
+        | Attack::HugeOffers
         | Attack::SmallOffers
         | Attack::Mutes
         | Attack::Tracks
         | Attack::Permissions
         | Attack::SyncStates
+        | Attack::NamedSenders
+        | Attack::TrackSettings
+        | Attack::DataChannels
         | Attack::Unread
         | Attack::Rejoins => participant::attack(options, options.attack, until),
     }

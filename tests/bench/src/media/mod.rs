@@ -18,6 +18,9 @@ pub mod load;
 mod payload;
 mod received;
 mod relay;
+#[allow(dead_code, clippy::unwrap_used, reason = "it is made for tests, which use more of it")]
+#[path = "../../../../turn/tests/support/requests.rs"]
+pub mod requests;
 mod server;
 pub mod signalling;
 mod source;

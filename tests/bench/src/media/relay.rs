@@ -9,9 +9,6 @@
 )]
 #[path = "../../../../turn/tests/support/client.rs"]
 mod client;
-#[allow(dead_code, clippy::unwrap_used, reason = "the same")]
-#[path = "../../../../turn/tests/support/requests.rs"]
-mod requests;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,10 +17,10 @@ use std::os::fd::AsRawFd;
 use livekit_protocol::IceServer;
 use nix::sys::socket::{MsgFlags, recv};
 
-use super::Route;
+use super::requests::{code, relayed};
+use super::{Route, requests};
 use crate::BenchError;
 use client::{Link, TurnClient};
-use requests::{code, relayed};
 
 /// An allocation at the TURN server.
 pub struct Relay {
