@@ -15,11 +15,21 @@ pub(super) struct Members {
     pub sid: Box<str>,
     /// When its first member joined; `None` before.
     pub opened_at: Option<Timestamp>,
-    members: BTreeMap<Identity, ParticipantSid>,
+    members: BTreeMap<Identity, Member>,
+    /// The number of joins so far.
+    joins: u64,
     /// Joins that the control plane is being asked about.
     requested: HashMap<ParticipantSid, Identity>,
     max_participants: Option<u32>,
     rules: SubscriptionRules,
+}
+
+/// A member of a room.
+#[derive(Debug)]
+struct Member {
+    sid: ParticipantSid,
+    /// Position among the joins of the room, since the instants of two can be equal.
+    number: u64,
 }
 
 impl Default for Members {
@@ -28,6 +38,7 @@ impl Default for Members {
             sid: format!("RM_{}", random_text(12, BASE62)).into(),
             opened_at: None,
             members: BTreeMap::new(),
+            joins: 0,
             requested: HashMap::new(),
             max_participants: None,
             rules: SubscriptionRules::default(),
@@ -47,7 +58,7 @@ impl Members {
             self.max_participants = None;
         }
         self.max_participants = self.max_participants.or(max_participants);
-        let replaced = self.members.get(identity).cloned();
+        let replaced = self.get(identity).cloned();
         if self.is_full_for(identity) { Err(MachineError::RoomFull) } else { Ok(replaced) }
     }
 
@@ -69,29 +80,32 @@ impl Members {
 
     /// Adds a member, in place of the one with the same identity.
     pub fn insert(&mut self, identity: Identity, sid: ParticipantSid) {
-        self.members.insert(identity, sid);
+        self.joins += 1;
+        self.members.insert(identity, Member { sid, number: self.joins });
     }
 
     /// Removes a member, unless another join has taken its place.
     pub fn remove(&mut self, identity: &Identity, sid: &ParticipantSid) {
-        if self.members.get(identity) == Some(sid) {
+        if self.get(identity) == Some(sid) {
             self.members.remove(identity);
         }
     }
 
-    /// Returns the sids of all members and requested joins.
+    /// Returns the sids of all members, in the order of their joins, and then those of requested joins.
     pub fn into_sids(self) -> impl Iterator<Item = ParticipantSid> {
-        self.members.into_values().chain(self.requested.into_keys())
+        let mut members: Vec<_> = self.members.into_values().collect();
+        members.sort_unstable_by_key(|member| member.number);
+        members.into_iter().map(|member| member.sid).chain(self.requested.into_keys())
     }
 
     /// Returns the sid of the member with this identity.
     pub fn get(&self, identity: &Identity) -> Option<&ParticipantSid> {
-        self.members.get(identity)
+        self.members.get(identity).map(|member| &member.sid)
     }
 
     /// Returns the sids of all members, ordered by identity.
     pub fn iter(&self) -> impl Iterator<Item = &ParticipantSid> {
-        self.members.values()
+        self.members.values().map(|member| &member.sid)
     }
 
     pub fn rules(&self) -> &SubscriptionRules {
@@ -124,5 +138,16 @@ mod tests {
         let refused = room.check_capacity(&bob, Some(9));
         assert_eq!(refused, Err(MachineError::RoomFull), "a later token does not raise the maximum");
         assert_eq!(room.check_capacity(&alice, Some(1)), Ok(Some("PA_1".parse().unwrap())));
+    }
+
+    #[test]
+    fn members_leave_in_the_order_of_their_joins() {
+        let mut room = Members::default();
+        for (identity, sid) in [("carol", "PA_1"), ("alice", "PA_2"), ("bob", "PA_3"), ("carol", "PA_4")] {
+            room.insert(identity.parse().unwrap(), sid.parse().unwrap());
+        }
+        room.request("PA_5".parse().unwrap(), "dave".parse().unwrap());
+        let sids: Vec<_> = room.into_sids().map(|sid| sid.to_string()).collect();
+        assert_eq!(sids, ["PA_2", "PA_3", "PA_4", "PA_5"]);
     }
 }
