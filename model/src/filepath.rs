@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::visible::is_deceptive;
 use crate::{RoomName, Timestamp};
 
 /// Maximum length in bytes of a path that a client asks for.
@@ -21,17 +22,18 @@ pub struct FilePath(Arc<str>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a relative path of 1 to 512 bytes that names a file: no leading /, no .. component, no component over 255 \
-     bytes, no backslash, no control character"
+     bytes, no backslash, no character that controls the text or its direction"
 )]
 pub struct ParseFilePathError;
 
 impl FilePath {
-    /// Returns the path that a client asks for. Recorded ones may be longer.
+    /// Returns the path that a client asks for. Recorded ones may be longer, and have characters that set the direction of a text.
     ///
     /// # Errors
     /// It is no path, or no file could have it.
     pub fn requested(text: &str) -> Result<Self, ParseFilePathError> {
         let fits = text.len() <= LONGEST && text.split('/').all(|name| name.len() <= LONGEST_NAME);
+        let fits = fits && !text.contains(is_deceptive);
         if fits { text.parse() } else { Err(ParseFilePathError) }
     }
 
@@ -73,10 +75,10 @@ impl FromStr for FilePath {
 impl FilePath {
     /// The pattern of every path: parts between slashes, none of them empty, `.` or `..`.
     pub const PATTERN: &'static str = concat!(
-        r"^(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*",
-        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f]*)",
-        r"(/(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*",
-        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f]*))*$"
+        r"^(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069][^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*",
+        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*)",
+        r"(/(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069][^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*",
+        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*))*$"
     );
 }
 
@@ -117,6 +119,10 @@ mod tests {
             assert!(FilePath::requested(&good).is_ok(), "{good:?}");
         }
         let umlauts = "ü".repeat(LONGEST_NAME / 2 + 1);
+        for bad in ["a\u{202e}4pm.exe", "\u{200f}/a", "a/\u{2066}b\u{2069}", "\u{61c}", "a\u{2028}"] {
+            assert_eq!(FilePath::requested(bad), Err(ParseFilePathError), "{bad:?}");
+            assert!(bad.parse::<FilePath>().is_ok(), "what was recorded can be read: {bad:?}");
+        }
         for bad in
             [format!("{longest}x"), format!("a/{longest}x/b"), umlauts, format!("{longest}/{longest}/a"), "..".into()]
         {
@@ -134,9 +140,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_pattern_says_what_the_parser_accepts(text in "[a./\\\\\u{0}]{1,8}") {
+        fn the_pattern_says_what_the_parser_accepts(text in "[a./\\\\\u{0}\u{202e}\u{2069}]{1,8}") {
             let pattern = regex::Regex::new(FilePath::PATTERN).unwrap();
-            prop_assert_eq!(pattern.is_match(&text), text.parse::<FilePath>().is_ok());
+            prop_assert_eq!(pattern.is_match(&text), FilePath::requested(&text).is_ok());
         }
 
         #[test]

@@ -46,6 +46,7 @@ pub mod text;
 pub mod throttle;
 pub mod timestamp;
 pub mod usage;
+pub mod visible;
 pub mod webhook;
 
 pub use client_address::ClientAddress;

@@ -244,6 +244,13 @@ async fn verify_database(location: Location) -> Result<(i64, i64), CliError> {
 /// Says when the last copy of the database was made. An old one is a warning: the server may have been stopped for long.
 fn check_backup(directory: BackupDirectory, every: Duration) -> Verdict {
     let shown = directory.path().display();
+    let mode = std::fs::metadata(directory.path()).map(|metadata| metadata.permissions().mode() & 0o777);
+    if let Ok(mode) = mode
+        && mode & 0o077 != 0
+    {
+        let problem = "others than its owner may enter it, and a copy has all records";
+        return Verdict::Warning(format!("{shown} has mode {mode:o}: {problem}; chmod 700"));
+    }
     let Some(last) = directory.copies().pop() else {
         return Verdict::Ok(format!("no copy yet in {shown}, a server makes the first at its start"));
     };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use conclave_model::Secret;
+use conclave_model::visible::Visible;
 use conclave_outbound::http::{Method, Request};
 use conclave_outbound::{Client, Failure, config};
 use serde_json::Value;
@@ -85,5 +86,5 @@ impl JsonClient {
 fn message(body: &[u8]) -> String {
     let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
     let message = parsed["error"]["message"].as_str().or_else(|| parsed["reason"].as_str());
-    message.unwrap_or("the server refused the request").to_owned()
+    Visible(message.unwrap_or("the server refused the request")).to_string()
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use conclave_model::event::EventType;
+use conclave_model::visible::Visible;
 use conclave_model::webhook::AttemptOutcome;
 use conclave_model::{ProjectId, RoomName};
 use serde::Serialize;
@@ -134,7 +135,7 @@ fn patiently<T>(mut call: impl FnMut() -> Result<T, CallError>) -> Result<T, Cli
 /// Says what is no event, on stderr.
 fn note(text: &str) {
     // Without stderr, nobody reads it.
-    let _ = writeln!(std::io::stderr(), "conclave: {text}");
+    let _ = writeln!(std::io::stderr(), "conclave: {}", Visible(text));
 }
 
 /// What becomes of each event.
@@ -178,7 +179,8 @@ fn line(event: &FollowedEvent, outcome: Option<&AttemptOutcome>, took: Duration)
     let payload: serde_json::Value = serde_json::from_str(&event.payload).unwrap_or_default();
     let occurred_at = payload["occurred_at"].as_str().unwrap_or_default();
     let answer = outcome.map(|outcome| format!("  {} in {} ms", shown(outcome), took.as_millis())).unwrap_or_default();
-    format!("{}  {occurred_at}  {}  {}{answer}\n", event.id, event.event_type, event.room)
+    // The server may be one that nobody trusts.
+    format!("{}\n", Visible(format_args!("{}  {occurred_at}  {}  {}{answer}", event.id, event.event_type, event.room)))
 }
 
 #[cfg(test)]
@@ -200,6 +202,16 @@ mod tests {
         assert_eq!(line(Some(&answered(Some(204), None))), format!("{start}  204 in 3 ms\n"));
         let failed = answered(Some(500), Some("the receiver answered 500"));
         assert_eq!(line(Some(&failed)), format!("{start}  500 in 3 ms\n"));
+        let hostile = FollowedEvent {
+            id: 42,
+            event_type: "room.started\u{1b}]0;title\u{7}".into(),
+            room: "stand\u{202e}up\n43  room.finished".into(),
+            payload: r#"{"occurred_at":"\u001b[2J"}"#.into(),
+        };
+        assert_eq!(
+            super::line(&hostile, None, Duration::ZERO),
+            "42  \\u{1b}[2J  room.started\\u{1b}]0;title\\u{7}  stand\\u{202e}up\\n43  room.finished\n"
+        );
         let refused = answered(None, Some("the connection was refused"));
         assert_eq!(line(Some(&refused)), format!("{start}  the connection was refused in 3 ms\n"));
     }

@@ -14,6 +14,7 @@ mod import;
 mod json_client;
 mod keys;
 mod listen;
+mod log_queue;
 mod logging;
 mod media_key;
 mod migrate;
@@ -141,7 +142,7 @@ pub enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::start();
+    logging::start(matches!(cli.command, Command::Dev(_) | Command::Serve(_)));
     run(cli)
 }
 
@@ -149,9 +150,12 @@ pub fn main() -> ExitCode {
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     match dispatch(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            logging::finish(None);
+            ExitCode::SUCCESS
+        }
         Err(error) => {
-            eprintln!("conclave: {error}");
+            logging::finish(Some(&error.to_string()));
             error.exit_code()
         }
     }

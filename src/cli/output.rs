@@ -1,7 +1,9 @@
 //! Results on stdout, and the arguments that several commands share.
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 
+use conclave_model::visible::{checked_label, is_deceptive};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -24,15 +26,25 @@ pub(super) fn print(text: &str) -> Result<(), CliError> {
 
 /// Writes a value to stdout as one line of JSON.
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
-    print(&format!("{}\n", serde_json::to_string(value)?))
+    print_json_text(&serde_json::to_string(value)?)
 }
 
-/// Parses an argument of `MIN` to `MAX` characters without control characters, which could move the terminal's cursor.
+/// Writes valid JSON to stdout as one line, without characters that control a terminal: a server may have sent them in a text.
+pub(super) fn print_json_text(json: &str) -> Result<(), CliError> {
+    let line = json.chars().fold(String::with_capacity(json.len() + 1), |mut line, letter| {
+        match letter {
+            // Valid JSON has them between its parts only, and all others in texts only.
+            '\n' | '\r' | '\t' => line.push(' '),
+            // None of them is beyond the first plane.
+            _ if is_deceptive(letter) => _ = write!(line, "\\u{:04x}", u32::from(letter)),
+            _ => line.push(letter),
+        }
+        line
+    });
+    print(&format!("{line}\n"))
+}
+
+/// Parses an argument of `MIN` to `MAX` characters, none of which could move the terminal's cursor or set the direction of a text.
 pub(super) fn parse_text<const MIN: usize, const MAX: usize>(text: &str) -> Result<String, String> {
-    let length = text.trim().chars().count();
-    if (MIN..=MAX).contains(&length) && !text.chars().any(char::is_control) {
-        Ok(text.trim().to_owned())
-    } else {
-        Err(format!("must be {MIN} to {MAX} characters, none of them a control character"))
-    }
+    checked_label(text.trim(), MIN..=MAX).map(str::to_owned)
 }

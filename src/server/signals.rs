@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT, which end the process whatever it is doing.
+//! SIGTERM and SIGINT, which end the process whatever it is doing, and SIGHUP, which does not.
 
 use std::io;
 use std::thread;
@@ -22,11 +22,16 @@ impl StopSignal {
         let signals = register(&runtime)?;
         let (sender, receiver) = watch::channel(false);
         thread::Builder::new().name("signals".into()).spawn(move || {
-            let [mut terminate, mut interrupt] = signals;
+            let [mut terminate, mut interrupt, mut hang_up] = signals;
             runtime.block_on(async {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = interrupt.recv() => {}
+                loop {
+                    tokio::select! {
+                        _ = terminate.recv() => break,
+                        _ = interrupt.recv() => break,
+                        _ = hang_up.recv() => {
+                            log::info!("SIGHUP is ignored: certificates are read when their files change, settings at the start");
+                        }
+                    }
                 }
             });
             sender.send_replace(true);
@@ -41,7 +46,7 @@ impl StopSignal {
     }
 }
 
-fn register(runtime: &Runtime) -> io::Result<[Signal; 2]> {
+fn register(runtime: &Runtime) -> io::Result<[Signal; 3]> {
     let _guard = runtime.enter();
-    Ok([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?])
+    Ok([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?])
 }

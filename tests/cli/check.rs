@@ -51,7 +51,14 @@ fn check_says_when_the_last_copy_of_the_database_was_made() {
     deployment.environment = vec![("CONCLAVE_MEDIA__RTC__ENABLED", "false"), ("CONCLAVE_BACKUP__DIRECTORY", "backups")];
     let check = || deployment.run(&["check"]).stdout;
     assert!(parts(&check()).contains(&("ok", "backup")) && check().contains("no copy yet in backups"), "{}", check());
-    fs::create_dir(deployment.dir.path().join("backups")).unwrap();
+    let backups = deployment.dir.path().join("backups");
+    fs::create_dir(&backups).unwrap();
+    for mode in [0o755, 0o750, 0o701] {
+        fs::set_permissions(&backups, fs::Permissions::from_mode(mode)).unwrap();
+        assert!(parts(&check()).contains(&("WARN", "backup")), "{}", check());
+        assert!(check().contains(&format!("backups has mode {mode:o}")), "{}", check());
+    }
+    fs::set_permissions(&backups, fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(deployment.dir.path().join("backups/conclave-2020-01-31T12-00-00.000Z.db"), "").unwrap();
     assert!(
         parts(&check()).contains(&("WARN", "backup")) && check().contains("2020-01-31T12:00:00.000Z"),

@@ -58,6 +58,20 @@ fn without_json_the_output_is_an_aligned_table() {
 }
 
 #[test]
+fn names_and_labels_refuse_what_controls_a_text_or_its_direction() {
+    let deployment = Deployment::new();
+    let id = deployment.create_project();
+    for deceptive in ["a\u{202e}b", "a\u{200f}b", "\u{2066}a", "a\nb", "a\u{1b}[2J"] {
+        for arguments in
+            [["project", "create", "--name", deceptive], ["key", "create", &id, &format!("--label={deceptive}")]]
+        {
+            let refused = deployment.run(&arguments);
+            assert!(refused.code == 2 && refused.stderr.contains("direction"), "{}", refused.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_key_is_printed_once_and_stored_nowhere() {
     let deployment = Deployment::new();
     let id = deployment.create_project();

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use serde_json::json;
 
 use crate::deployment::Deployment;
-use crate::support::{Receiver, TestApp, Watcher};
+use crate::support::{Receiver, TestApp, Watcher, eventually};
 
 /// Opens a keep-alive connection that has received one response.
 fn idle_client(address: &str) -> TcpStream {
@@ -41,6 +41,45 @@ fn an_open_event_stream_does_not_delay_the_exit() {
     assert_eq!(watcher.next().event, "room.finished");
     let code = running.terminate();
     assert_eq!(code, Some(0), "{}", deployment.log());
+}
+
+/// Sends requests one behind the other, and reads all answers.
+fn pipeline(address: &str, count: usize) {
+    let address = address.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(crate::support::WAIT_LIMIT)).unwrap();
+    let sent = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(count - 1);
+    stream.write_all(sent.as_bytes()).unwrap();
+    write!(stream, "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), count);
+}
+
+#[test]
+fn a_log_that_nobody_reads_delays_neither_requests_nor_the_exit() {
+    let fifos = tempfile::tempdir().unwrap();
+    let fifo = fifos.path().join("stderr").display().to_string();
+    // Open for reading, too, so that it takes what its buffer takes and never breaks.
+    let deployment = Deployment::new().with("RUST_LOG", "debug").with_setup(format!("mkfifo {fifo} && exec 2<>{fifo}"));
+    let mut running = deployment.start();
+    // A line for each: far more than a pipe takes.
+    pipeline(&running.api, 1_900);
+    running.room("standup", 600);
+    running.get("/v1/rooms/standup").send().expect(200);
+    assert_eq!(running.terminate(), Some(0));
+}
+
+#[test]
+fn a_hang_up_does_not_end_the_process() {
+    let deployment = Deployment::new();
+    let mut running = deployment.start();
+    for _ in 0..3 {
+        rustix::process::kill_process(running.pid(), rustix::process::Signal::HUP).unwrap();
+        running.get("/healthz").send().expect(200);
+    }
+    eventually(|| deployment.log().contains("SIGHUP is ignored"));
+    assert_eq!(running.terminate(), Some(0), "{}", deployment.log());
 }
 
 #[test]

@@ -22,6 +22,8 @@ fn every_event_happens_and_reaches_a_receiver_with_valid_signatures() {
     let running = deployment.start();
     let listener = Listener::start(&deployment, &["--forward", &receiver.url]);
     let secret = listener.secret();
+    let labelled = ["key", "create", &running.project, "--label", "conclave trigger", "--json"];
+    let mine = printed(&deployment.command(&labelled).output().unwrap());
     for event in EventType::ALL {
         let event = printed(&deployment.command(&["trigger", event.as_str()]).output().unwrap());
         let request = std::iter::repeat_with(|| receiver.next()).find(|request| request.json() == event).unwrap();
@@ -34,9 +36,11 @@ fn every_event_happens_and_reaches_a_receiver_with_valid_signatures() {
     }
     let keys = deployment.command(&["key", "list", &running.project, "--json"]).output().unwrap();
     let keys = printed(&keys)["keys"].as_array().unwrap().clone();
-    let (of_command, others): (Vec<_>, Vec<_>) = keys.iter().partition(|key| key["label"] == "conclave trigger");
-    assert_eq!((of_command.len(), others.len()), (EventType::ALL.len(), 1));
+    let (of_command, others): (Vec<_>, Vec<_>) =
+        keys.iter().partition(|key| key["label"] == "conclave trigger" && key["prefix"] != mine["prefix"]);
+    assert_eq!((of_command.len(), others.len()), (EventType::ALL.len(), 2));
     assert!(of_command.iter().all(|key| key["revoked_at"].is_string()));
+    assert!(others.iter().all(|key| key["revoked_at"].is_null()), "another key of that label stays: {others:?}");
     let templates = running.get("/v1/templates").send().expect(200);
     assert_eq!(templates["templates"].as_array().unwrap().len(), 2, "the template of the command is created once");
 }

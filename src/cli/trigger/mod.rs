@@ -12,12 +12,13 @@ use clap::Args;
 use conclave_model::event::EventType;
 use conclave_model::{DeliveryId, ProjectId, Secret};
 use conclave_outbound::webhook::generate_secret;
+use serde_json::value::RawValue;
 
 use super::admin_client::{AdminClient, ServerArgs, checked_url};
 use super::follower::Follower;
 use super::forwarder::{Forwarder, shown};
 use super::listen::event_type;
-use super::output::print;
+use super::output::{print, print_json_text};
 use super::store::with_store;
 use crate::config::Config;
 use crate::error::CliError;
@@ -94,7 +95,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-/// Creates an API key in the data directory, and revokes it after its use, together with those that an interrupted command left.
+/// Creates an API key in the data directory, and revokes it after its use. Other keys stay, whatever their label: they may be those of a
+/// command that runs, or an operator's.
 fn with_new_key(
     config: &Config,
     data: &Path,
@@ -104,15 +106,8 @@ fn with_new_key(
     let created =
         with_store(config, data, async |store| store.create_api_key(project.clone(), KEY_LABEL.into()).await)?;
     let done = with(Secret::new(created.key.reveal()));
-    let revoked = with_store(config, data, async |store| {
-        for key in store.api_keys(project.clone()).await? {
-            if key.label == KEY_LABEL && key.revoked_at.is_none() {
-                store.revoke_api_key(key.prefix).await?;
-            }
-        }
-        Ok::<_, CliError>(())
-    });
-    done.and(revoked)
+    let revoked = with_store(config, data, async |store| store.revoke_api_key(created.record.prefix).await);
+    done.and(revoked.map(drop))
 }
 
 fn in_new_room(event: EventType, server: &AdminClient, project: &ProjectId, api: Api) -> Result<(), CliError> {
@@ -123,5 +118,6 @@ fn in_new_room(event: EventType, server: &AdminClient, project: &ProjectId, api:
     let ended = room.end();
     let payload = happened?;
     ended?;
-    print(&format!("{payload}\n"))
+    // The server has sent it.
+    print_json_text(serde_json::from_str::<&RawValue>(&payload)?.get())
 }

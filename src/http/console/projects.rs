@@ -3,6 +3,7 @@
 use conclave_db::ProjectSummary;
 use conclave_model::page::PageRequest;
 use conclave_model::project::Environment;
+use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
@@ -78,9 +79,7 @@ fn create_form(visit: &Visit) -> Markup {
 
 async fn create(visit: Visit) -> Answer {
     let name = visit.field("name").to_owned();
-    if name.is_empty() || name.chars().count() > 200 {
-        return Err(Problem::invalid("name", "must be 1 to 200 characters").into());
-    }
+    checked_label(&name, 1..=200).map_err(|allowed| Problem::invalid("name", allowed))?;
     let env = if visit.field("env") == "test" { Environment::Test } else { Environment::Live };
     let plan = existing_plan(&visit)?;
     let project = visit.state.store.create_project(name, env, plan).await?;

@@ -2,6 +2,7 @@
 
 use conclave_model::key::ApiKeyRecord;
 use conclave_model::project::{Project, ProjectStatus};
+use conclave_model::visible::checked_label;
 use conclave_model::{ErrorCode, Problem};
 use maud::{Markup, html};
 
@@ -193,9 +194,7 @@ async fn set_default_template(visit: Visit) -> Answer {
 async fn create_key(visit: Visit) -> Answer {
     let project = visit.project().await?;
     let label = visit.field("label").to_owned();
-    if label.chars().count() > 200 {
-        return Err(Problem::invalid("label", "must be at most 200 characters").into());
-    }
+    checked_label(&label, 0..=200).map_err(|allowed| Problem::invalid("label", allowed))?;
     let key = visit.state.store.create_api_key(project.id.clone(), label).await?.key;
     log_change("create_api_key", &project.id);
     let content = html! {

@@ -54,6 +54,10 @@ fn an_invalid_form_says_what_is_allowed_and_changes_nothing() {
     refused(&format!("{own}/rooms/none/end"), &[], 404, "room_not_found");
     refused(&format!("{own}/keys/vk_test_none/revoke"), &[], 404, "no key with that prefix");
     refused(&format!("{own}/webhooks"), &[("url", "ftp://x")], 400, "invalid_url");
+    for deceptive in ["shop\u{202e}", "a\u{2066}b", "a\u{1b}[31m"] {
+        refused("/projects", &[("name", deceptive), ("env", "live"), ("plan", "free")], 400, "direction");
+        refused(&format!("/projects/{}/keys", app.project), &[("label", deceptive)], 400, "direction");
+    }
     refused("/projects/prj_000000000000/keys", &[("label", "x")], 404, "no project");
     assert_eq!(app.get("/v1/rooms").send().json()["rooms"], json!([]));
 }
