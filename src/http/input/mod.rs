@@ -7,6 +7,7 @@ mod base64;
 pub mod body;
 mod describe;
 mod error;
+pub mod nesting;
 mod parameters;
 pub mod path;
 pub mod query;

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::http::context::RequestContext;
 use crate::http::error::Result;
+use crate::http::input::nesting::shallow;
 use crate::http::input::path::RoomPath;
 use crate::http::input::{AnyBody, AnyQuery, Input, NoBody, NoParams, Paged};
 use crate::http::operation::{Operation, operation};
@@ -32,7 +33,7 @@ pub struct CreateRoom {
     /// How long the room stays open with no participant in it; default 300.
     empty_timeout_seconds: Option<u32>,
     /// Any JSON, returned unchanged.
-    #[serde(default, deserialize_with = "non_null")]
+    #[serde(default, deserialize_with = "shallow")]
     #[schema(value_type = Option<serde_json::Value>, nullable = false)]
     metadata: Option<Box<RawValue>>,
     /// The project's default template when absent.

@@ -77,6 +77,24 @@ fn metadata_is_returned_byte_for_byte() {
 }
 
 #[test]
+fn metadata_nests_at_most_64_levels() {
+    let app = TestApp::start();
+    let nested = |levels: usize, open: &str, close: &str| format!("{}0{}", open.repeat(levels), close.repeat(levels));
+    let create = |name: &str, metadata: &str| {
+        app.post("/v1/rooms").raw(format!(r#"{{"name":"{name}","metadata":{metadata}}}"#)).send()
+    };
+    for (kind, open, close) in [("arrays", "[", "]"), ("objects", r#"{"a":"#, "}"), ("texts", r#"["]]",["#, "]]")] {
+        let most = if kind == "texts" { 32 } else { 64 };
+        assert_eq!(create(kind, &nested(most, open, close)).status, 201, "{kind}");
+        for levels in [most + 1, 10 * most] {
+            let refused = create("other", &nested(levels, open, close));
+            refused.expect_error(400, "invalid_request", Some("metadata"));
+        }
+    }
+    assert_eq!(create("flat", &format!("[{}[]]", "[],".repeat(1_000))).status, 201);
+}
+
+#[test]
 fn each_invalid_field_is_refused_by_name() {
     let app = TestApp::start();
     for (body, code, field) in [
