@@ -18,7 +18,8 @@ const POOLED: &str = "a pooler gives each transaction another session, and setti
                       let the pooler keep sessions";
 
 const VERSION: &str = "SELECT current_setting('server_version')";
-const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <> ''";
+const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <> ''
+     AND current_setting('synchronous_commit') IN ('on', 'remote_apply')";
 const COMMIT: &str = "SELECT current_setting('synchronous_commit')";
 /// Those that may lack acknowledged commits. A user without the rights of `pg_monitor` is shown none.
 const ASYNCHRONOUS: &str = "SELECT coalesce(string_agg(application_name, ', ' ORDER BY application_name), '')
@@ -34,7 +35,7 @@ pub struct PostgresHealth {
     pub is_encrypted: bool,
     /// The time from a question to its answer.
     pub round_trip: Duration,
-    /// Whether commits are to wait until a second server has them.
+    /// Whether a commit waits until a second server has it.
     pub has_synchronous_standby: bool,
     /// What a commit waits for: `synchronous_commit`.
     pub synchronous_commit: String,

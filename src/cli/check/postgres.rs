@@ -21,12 +21,12 @@ pub(super) fn judge(summary: &str, health: &PostgresHealth) -> Verdict {
 fn risks(health: &PostgresHealth) -> Vec<String> {
     let PostgresHealth { has_synchronous_standby, synchronous_commit, asynchronous_standbys, .. } = health;
     let mut risks = Vec::new();
-    if synchronous_commit == "off" {
-        risks.push("synchronous_commit = off: a crash of PostgreSQL can lose the last changes".to_owned());
-    } else if *has_synchronous_standby && !matches!(synchronous_commit.as_str(), "on" | "remote_apply") {
-        risks.push(format!(
-            "synchronous_commit = {synchronous_commit}: a failover of PostgreSQL can lose the last changes; set it to on"
-        ));
+    match synchronous_commit.as_str() {
+        "on" | "remote_apply" => {}
+        "off" => risks.push("synchronous_commit = off: a crash of PostgreSQL can lose the last changes".to_owned()),
+        other => risks.push(format!(
+            "synchronous_commit = {other}: a failover of PostgreSQL can lose the last changes; set it to on"
+        )),
     }
     if !has_synchronous_standby {
         risks.push(
