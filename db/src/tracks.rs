@@ -1,7 +1,7 @@
 //! The tracks of connected participants, and the crossing of their bitrate limits.
 
 use conclave_model::event::{Event, ParticipantRef, PublishLimit, TrackChange, TrackSummary};
-use conclave_model::participant::Participant;
+use conclave_model::participant::{Participant, TrackKind};
 use conclave_model::room::Room;
 use conclave_model::{ParticipantSid, ProjectId, RoomId, SessionId, Timestamp, TrackSid};
 
@@ -35,6 +35,10 @@ const SET_MUTED: &str = "UPDATE tracks SET muted = ?4
 const SELECT_OPEN: &str = "SELECT t.track_sid, t.kind, t.source, t.muted, s.participant_sid
      FROM sessions s JOIN tracks t ON t.session_id = s.id
      WHERE s.room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND s.left_at IS NULL AND t.ended_at IS NULL";
+
+const SELECT_KIND: &str = "SELECT t.kind FROM sessions s JOIN tracks t ON t.session_id = s.id
+     WHERE s.room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2) AND s.left_at IS NULL AND t.ended_at IS NULL
+       AND t.track_sid = ?3";
 
 /// Inserts a track of an open session. Returns false when it is known already.
 fn insert(
@@ -115,6 +119,19 @@ impl Store {
             sql.many(SELECT_OPEN, args![room, &project], read)
         })
         .await
+    }
+
+    /// Reads the kind of an open track of a participant connected to a room; `None` if there is no such track.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub async fn track_kind(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        track: TrackSid,
+    ) -> Result<Option<TrackKind>, StoreError> {
+        self.read(move |sql| sql.one(SELECT_KIND, args![room, &project, &track], |row| row.get("kind"))).await
     }
 
     /// Records whether an open track is muted, for the event of its end. Ended tracks do not change.

@@ -51,6 +51,15 @@ impl ParticipantCaller {
         Self(format!("{room}/{identity}").into())
     }
 
+    /// Sets the exchange of a room code that the token comes from: another one with the same identity is another caller.
+    #[must_use]
+    pub fn with_exchange(self, exchange: Option<&str>) -> Self {
+        match exchange {
+            Some(exchange) => Self(format!("{}/{exchange}", self.0).into()),
+            None => self,
+        }
+    }
+
     /// Returns the caller as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -151,6 +160,8 @@ mod tests {
         assert_eq!("k 1".parse::<IdempotencyKey>().unwrap().as_str(), "k 1");
         let caller = ParticipantCaller::new(&"standup".parse().unwrap(), &"alice".parse().unwrap());
         assert_eq!(caller.as_str(), "standup/alice");
+        assert_eq!(caller.clone().with_exchange(None), caller);
+        assert_eq!(caller.with_exchange(Some("x1")).as_str(), "standup/alice/x1");
         assert_eq!(RETENTION.as_secs(), 86_400);
     }
 

@@ -29,7 +29,8 @@ use crate::data_dir::{database_path, location};
 use crate::error::CliError;
 use crate::runtime::run_in_system;
 use crate::server::{
-    buffer_problem, client_addresses, connections_problem, dialler, livekit_settings, roots, workers_problem,
+    buffer_problem, client_addresses, connections_problem, dialler, livekit_settings, public_url_problem, roots,
+    workers_problem,
 };
 use crate::tls::acme::schedule::Validity;
 use crate::tls::acme::{AcmeHttp, Storage};
@@ -172,7 +173,8 @@ fn check_configuration(config: &Config, plans: &Plans, readable: Option<String>)
     let takes_all = takes_all.then(|| {
         "limits.project_running and limits.project_waiting let one project take all of http.max_requests".to_owned()
     });
-    let problems: Vec<_> = connections_problem(config).into_iter().chain(takes_all).chain(readable).collect();
+    let problems = connections_problem(config).into_iter().chain(takes_all).chain(readable);
+    let problems: Vec<_> = problems.chain(public_url_problem(config)).collect();
     if problems.is_empty() {
         Verdict::Ok(format!("plans {}", plans.ids().collect::<Vec<_>>().join(", ")))
     } else {

@@ -129,6 +129,19 @@ impl RequestContext {
         }
     }
 
+    /// The websocket url by which the client that this request came from reaches the media plane.
+    pub fn media_url(&self) -> Arc<str> {
+        self.derived_media_url().map_or_else(|| Arc::clone(self.state.media_url.fixed()), Into::into)
+    }
+
+    /// The same; `None` if it is the same for all clients.
+    pub fn derived_media_url(&self) -> Option<String> {
+        match &self.source {
+            RequestSource::Http(request) => self.state.media_url.derived(request),
+            RequestSource::Console { media_url, .. } => media_url.clone(),
+        }
+    }
+
     /// The plan of the calling project.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ pub mod key_locks;
 pub mod lease;
 pub mod limits;
 pub mod livekit_webhook;
+pub mod media_url;
 pub mod metrics;
 pub mod open_connections;
 pub mod openapi;

@@ -38,20 +38,20 @@ fn description() -> HttpResponse {
 
 /// Routes both on a listener for everyone, where each address has a rate of them.
 pub fn health_and_description(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    config.service(fixed_resource(HEALTH, state, alive));
-    config.service(fixed_resource(OPENAPI, state, description));
+    config.service(fixed_resource(HEALTH, state, |_| alive()));
+    config.service(fixed_resource(OPENAPI, state, |_| description()));
 }
 
-/// A path whose response to a GET is the same for everyone. Each address has a rate of them.
+/// A path whose response to a GET needs no credential and no record. Each address has a rate of them.
 pub fn fixed_resource(
     path: &str,
     state: &Arc<AppState>,
-    respond: impl Fn() -> HttpResponse + Clone + 'static,
+    respond: impl Fn(&HttpRequest) -> HttpResponse + Clone + 'static,
 ) -> actix_web::Resource {
     let state = Arc::clone(state);
     let route = web::get().to(move |request: HttpRequest| {
         let checked = state.checks.limits.check_fixed(&request);
-        let response = checked.map_or_else(|limited| ApiError::from(limited).to_http(), |()| respond());
+        let response = checked.map_or_else(|limited| ApiError::from(limited).to_http(), |()| respond(&request));
         async { response }
     });
     single_method_resource(path, Method::Get, route)

@@ -15,6 +15,8 @@ pub enum RequestSource {
         path: Vec<(&'static str, String)>,
         /// The query string.
         query: String,
+        /// The websocket url by which the operator's browser reaches the media plane, if that depends on it.
+        media_url: Option<String>,
     },
 }
 

@@ -24,6 +24,7 @@ use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
 use super::lease::LeaseView;
 use super::limits::Limits;
+use super::media_url::MediaUrl;
 use super::metrics::Metrics;
 use super::origins::Origins;
 use super::passed_on::PassedOnGate;
@@ -50,7 +51,7 @@ pub struct AppState {
     /// Sign what else this server vouches for.
     pub keys: DerivedKeys,
     /// The websocket url that tokens carry.
-    pub media_url: Arc<str>,
+    pub media_url: MediaUrl,
     /// The injected clock.
     pub clock: Clock,
     /// The configured plans.

@@ -57,7 +57,7 @@ pub use dev::DevAccess;
 pub(crate) use egress::dialler;
 use listeners::BoundListeners;
 pub(crate) use media::{buffer_problem, client_addresses, workers_problem};
-pub(crate) use plane::livekit_settings;
+pub(crate) use plane::{livekit_settings, public_url_problem};
 pub use run::run;
 pub use starting::StartingServer;
 use successor::Successor;

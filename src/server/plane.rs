@@ -12,6 +12,7 @@ use super::media::{self, PlaneSetup};
 use super::tls::PublicUrls;
 use crate::config::{Config, MediaKind};
 use crate::error::CliError;
+use crate::http::media_url::names_all_addresses;
 
 /// A media plane of either kind. Clones share it.
 #[derive(Clone)]
@@ -77,6 +78,17 @@ pub(crate) fn livekit_settings(config: &Config, data: &Path, lease: LeaseCheck) 
         recordings: config.recordings.path(data),
         lease,
     }
+}
+
+/// The warning about a server that listens on all addresses and does not know how clients reach it.
+pub(super) const NO_PUBLIC_URL: &str = "media.public_url is not set, and the API listens on all addresses: tokens and ingress endpoints name \
+                                        the host by which each request came; set media.public_url to the url by which clients reach the server";
+
+/// Returns what an operator should know about the URL that clients are given; `None` if it is as configured, or one address.
+pub(crate) fn public_url_problem(config: &Config) -> Option<String> {
+    let is_named = config.tls.domain.is_some() || config.tls.files().is_some();
+    let api = PublicUrls::new(config.http.listen, None);
+    (!is_named && names_all_addresses(&client_url(config, &api))).then(|| NO_PUBLIC_URL.to_owned())
 }
 
 /// Returns the WebSocket URL of the media plane that clients receive with a room token: `media.public_url`, or else

@@ -29,11 +29,13 @@ use crate::config::{Config, MediaCredentials, Plans};
 use crate::data_dir::{self, DirectoryLock, StoreSetup};
 use crate::error::CliError;
 use crate::http::admin_token::AdminToken;
+use crate::http::client_address::TrustedProxies;
 use crate::http::console::access::ConsoleAccess;
 use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
 use crate::http::event_stream::MOST_STREAMS;
 use crate::http::lease::{LeaseView, explain};
+use crate::http::media_url::{MediaUrl, names_all_addresses};
 use crate::http::metrics::Metrics;
 use crate::http::state::{AdminState, ApiListener, AppState, Planes};
 use crate::livekit_config::LivekitConfigMonitor;
@@ -162,6 +164,9 @@ impl StartingServer {
         let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = plane::client_url(&config, &urls);
+        if names_all_addresses(&media_url) {
+            log::warn!("{}", plane::NO_PUBLIC_URL);
+        }
         let kept = lease.as_ref().map(|_| bound.try_clone()).transpose().map_err(listeners::not_shared)?;
         let (rtmp_socket, rtmp_address) = bound.rtmp.take().unzip();
         let rtmp_tls = tls.as_ref().map(|tls| tls.acceptor.clone());
@@ -203,7 +208,11 @@ impl StartingServer {
             media,
             signer,
             keys,
-            media_url: media_url.as_str().into(),
+            media_url: MediaUrl::new(
+                media_url.clone(),
+                tls.is_some(),
+                TrustedProxies(config.http.trusted_proxies.clone()),
+            ),
             plans,
             billing: parts::billing(&config, &clock),
             webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),

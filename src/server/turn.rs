@@ -1,6 +1,7 @@
 //! The TURN server in this process: its sockets, and the urls that clients are given.
 
 use std::io::ErrorKind;
+use std::net::IpAddr;
 
 use conclave_media::embedded::{EmbeddedPlaneBuilder, OwnTurn, TurnServers};
 use conclave_model::Secret;
@@ -9,6 +10,7 @@ use url::Url;
 use super::descriptors;
 use crate::config::{Config, ConfigError, TURN_PORT};
 use crate::error::CliError;
+use crate::http::media_url::names_all_addresses;
 
 /// How clients reach the listeners.
 #[derive(Debug, Clone, Copy)]
@@ -34,12 +36,24 @@ pub(super) fn start(
         return Ok(());
     };
     let port = serve_udp(&mut relay, builder, config.media.rtc.turn.udp_port)?;
-    let urls = urls(reachable, port);
+    // Clients reach the media workers at this address, so they reach the TURN server there, too.
+    let advertised = builder.advertised_addresses().into_iter().next();
+    let on_media_address = advertised.filter(|_| names_all_addresses(reachable.media_url));
+    let on_media_address = on_media_address.and_then(|address| on_host(reachable.media_url, address));
+    let media_url = on_media_address.as_deref().unwrap_or(reachable.media_url);
+    let urls = urls(Reachable { media_url, ..reachable }, port);
     log::info!(urls = urls.join(", ").as_str(); "clients are given the TURN server of this process");
     relay.urls.clone_from(&urls);
     builder.turn.push(TurnServers { urls, secret: secret.clone(), ttl: config.media.rtc.turn.ttl });
     builder.own_turn = Some(relay);
     Ok(())
+}
+
+/// Returns a URL with another host.
+fn on_host(url: &str, host: IpAddr) -> Option<String> {
+    let mut url = Url::parse(url).ok()?;
+    url.set_ip_host(host).ok()?;
+    Some(url.into())
 }
 
 /// Serves clients by UDP; returns the port. Without it, they have that of the API.
@@ -97,5 +111,8 @@ mod tests {
         let behind_a_proxy = urls("wss://meet.example.org", false, Some(3478));
         assert_eq!(behind_a_proxy, ["turn:meet.example.org:3478?transport=udp"]);
         assert!(urls("meet", true, Some(3478)).is_empty());
+        let on_host = |url, host: &str| super::on_host(url, host.parse().unwrap());
+        assert_eq!(on_host("ws://0.0.0.0:8080", "203.0.113.1").as_deref(), Some("ws://203.0.113.1:8080/"));
+        assert_eq!(on_host("ws://[::]:8080", "2001:db8::1").as_deref(), Some("ws://[2001:db8::1]:8080/"));
     }
 }

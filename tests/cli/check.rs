@@ -215,3 +215,26 @@ fn check_reports_a_damaged_database() {
     let names: Vec<_> = parts(&result.stdout).iter().map(|(_, part)| *part).collect();
     assert_eq!(names, ["configuration", "database", "encryption", "media", "egress"], "{}", result.stdout);
 }
+
+#[test]
+fn check_warns_of_a_server_on_all_addresses_without_a_public_url() {
+    let mut deployment = Deployment::new();
+    let common = [("CONCLAVE_HTTP__MAX_CONNECTIONS", "100"), ("CONCLAVE_MEDIA__RTC__ENABLED", "false")];
+    let mut check = |settings: &[(&'static str, &'static str)]| {
+        deployment.environment = [&common[..], settings].concat();
+        let stdout = deployment.run(&["check"]).stdout;
+        stdout.lines().find(|line| line.contains("configuration")).unwrap().to_owned()
+    };
+    let all = ("CONCLAVE_HTTP__LISTEN", "0.0.0.0:8080");
+    for listen in [all, ("CONCLAVE_HTTP__LISTEN", "[::]:8080")] {
+        let line = check(&[listen]);
+        assert!(line.starts_with("WARN") && line.contains("media.public_url is not set"), "{line}");
+    }
+    for named in
+        [("CONCLAVE_MEDIA__PUBLIC_URL", "wss://meet.example.org"), ("CONCLAVE_TLS__DOMAIN", "meet.example.org")]
+    {
+        let line = check(&[all, named]);
+        assert!(!line.contains("media.public_url"), "{line}");
+    }
+    assert!(check(&[]).starts_with("ok"));
+}

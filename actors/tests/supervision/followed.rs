@@ -47,6 +47,7 @@ impl Fixture {
             identity: "encoder".parse().unwrap(),
             name: None,
             enable_transcoding: None,
+            public_url: None,
         };
         let wanted = CreateIngressRequest { room: self.record("stage").await.id, ingress };
         self.tree.create_ingress(self.project.clone(), wanted).await.unwrap().ingress.ingress_id

@@ -276,7 +276,7 @@ impl Lane {
 
     /// Finds out why the epoch of this server is over: another one has the next, or the database does not know this one any more.
     fn end_of_epoch(&mut self) -> WriterEnd {
-        let found = self.link.session().and_then(|session| read_rows(session));
+        let found = self.link.session().and_then(read_rows);
         match (found, self.epoch) {
             (Ok((found, _)), Some(own)) if found < own => WriterEnd::CommitsLost,
             _ => WriterEnd::TakenOver,

@@ -101,6 +101,12 @@ impl EmbeddedPlaneBuilder {
         bound.map(|address| address.bound.ip()).collect()
     }
 
+    /// Returns the addresses by which clients reach the media workers.
+    pub fn advertised_addresses(&self) -> BTreeSet<IpAddr> {
+        let addresses = self.workers.iter().flat_map(Workers::udp_addresses);
+        addresses.map(|address| address.advertised.ip()).collect()
+    }
+
     /// Builds the plane.
     pub fn build(self) -> EmbeddedPlane {
         let relay = self.own_turn.as_ref().map(|turn| turn.server.clone());

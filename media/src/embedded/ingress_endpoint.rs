@@ -147,20 +147,26 @@ impl Default for RtmpAddress {
 pub(super) struct PublishUrls {
     rtmp: String,
     whip: String,
+    rtmp_address: RtmpAddress,
 }
 
 impl PublishUrls {
     /// Derives the urls from the websocket url of clients: RTMP on the same host, WHIP on the same host and port.
-    pub fn new(public_url: &str, rtmp: RtmpAddress) -> Self {
+    pub fn new(public_url: &str, address: RtmpAddress) -> Self {
         let public = Url::parse(public_url).ok();
         let (host, authority, is_secure) = public.as_ref().map_or(("localhost", "localhost", false), |url| {
             let authority = &url[Position::BeforeHost..Position::AfterPort];
             (url.host_str().unwrap_or("localhost"), authority, matches!(url.scheme(), "wss" | "https"))
         });
         let scheme = if is_secure { "https" } else { "http" };
-        let rtmp_scheme = if rtmp.is_secure { "rtmps" } else { "rtmp" };
-        let rtmp = format!("{rtmp_scheme}://{host}:{}/live", rtmp.port);
-        Self { rtmp, whip: format!("{scheme}://{authority}/whip") }
+        let rtmp_scheme = if address.is_secure { "rtmps" } else { "rtmp" };
+        let rtmp = format!("{rtmp_scheme}://{host}:{}/live", address.port);
+        Self { rtmp, whip: format!("{scheme}://{authority}/whip"), rtmp_address: address }
+    }
+
+    /// Returns the same on the host of another websocket url.
+    pub fn on(&self, public_url: &str) -> Self {
+        Self::new(public_url, self.rtmp_address)
     }
 
     /// Returns the publish url of an input type.
@@ -190,5 +196,8 @@ mod tests {
         }
         let urls = PublishUrls::new("ws://127.0.0.1:8080", RtmpAddress { port: 2935, is_secure: true });
         assert_eq!(urls.get(InputType::Rtmp), "rtmps://127.0.0.1:2935/live");
+        let elsewhere = urls.on("wss://meet.example.org");
+        let shown = [InputType::Rtmp, InputType::Whip].map(|input| elsewhere.get(input));
+        assert_eq!(shown, ["rtmps://meet.example.org:2935/live", "https://meet.example.org/whip"]);
     }
 }

@@ -334,7 +334,11 @@ impl MediaPlane for EmbeddedPlane {
     }
 
     async fn create_ingress(&self, request: IngressRequest) -> Result<IngressCredentials, MediaError> {
-        let (url, room) = (self.0.urls.get(request.input_type), request.room.clone());
+        let url = match &request.public_url {
+            Some(public_url) => self.0.urls.on(public_url).get(request.input_type),
+            None => self.0.urls.get(request.input_type),
+        };
+        let room = request.room.clone();
         let (ingress_id, stream_key) = self.0.call_by_port(&room, |machine, _| machine.create_ingress(request))?;
         Ok(IngressCredentials { ingress_id, url, stream_key })
     }

@@ -16,6 +16,8 @@ pub struct IngressRequest {
     pub identity: Identity,
     /// The display name that the encoder joins with.
     pub name: Option<String>,
+    /// The websocket URL by which the client reaches the embedded plane, if that depends on the client: encoders connect to its host.
+    pub public_url: Option<String>,
     /// Whether the stream is transcoded; `None` means the media plane's default for the input type.
     pub enable_transcoding: Option<bool>,
 }

@@ -17,6 +17,7 @@ async fn an_endpoint_is_created_read_and_deleted() {
         identity: "encoder".parse().unwrap(),
         name: Some("Stage".into()),
         enable_transcoding: Some(true),
+        public_url: None,
     };
     let created = test.plane.create_ingress(request).await.unwrap();
     assert_eq!(created.url, "http://127.0.0.1:8080/w");

@@ -14,7 +14,7 @@ mod rooms;
 use std::sync::Arc;
 
 use actix_web::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ContentType, HeaderName};
-use actix_web::web;
+use actix_web::{HttpRequest, web};
 
 use self::files::{EMBED, FILES, PAGE};
 use self::policy::{DEVICES, policy};
@@ -28,11 +28,11 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Routes the page, its files and its endpoints.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage) {
-    let policy: Arc<str> = policy(&state.media_url, &page.embed_origins).into();
+    let policy: Arc<str> = policy(state.media_url.fixed(), &page.embed_origins).into();
     show(config, state, page, Arc::clone(&policy));
     for (name, content) in FILES {
         let policy = Arc::clone(&policy);
-        let file = move || page_response(&policy).content_type(content_type(name)).body(content);
+        let file = move |_: &HttpRequest| page_response(&policy).content_type(content_type(name)).body(content);
         config.service(fixed_resource(&format!("/call/{name}"), state, file));
     }
     role::configure(config, state);
@@ -45,12 +45,16 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
 }
 
 /// Routes the page itself.
-fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage, policy: Arc<str>) {
+fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage, fixed: Arc<str>) {
+    let (media_url, embed_origins) = (state.media_url.clone(), page.embed_origins.clone());
     let parents = page.embed_origins.join(" ");
     let is_dev = page.dev_project.is_some();
     let text: web::Bytes = PAGE.replace("{dev}", &is_dev.to_string()).replace("{parents}", &parents).into();
-    let shown = move || {
-        let mut response = if parents.is_empty() { page_response(&policy) } else { framed_page_response(&policy) };
+    let shown = move |request: &HttpRequest| {
+        // The page connects to the url that its token names, which may depend on the request.
+        let derived = media_url.derived(request).map(|url| policy(&url, &embed_origins));
+        let policy = derived.as_deref().unwrap_or(&fixed);
+        let mut response = if parents.is_empty() { page_response(policy) } else { framed_page_response(policy) };
         response.insert_header((PERMISSIONS_POLICY, DEVICES)).content_type(ContentType::html()).body(text.clone())
     };
     config.service(fixed_resource("/call", state, shown));
@@ -58,7 +62,7 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
 
 /// Routes the script that other pages load. It is public, so that a page with `crossorigin`, `integrity` or isolation may load it, too.
 fn embed(config: &mut web::ServiceConfig, state: &Arc<AppState>, policy: Arc<str>) {
-    let script = move || {
+    let script = move |_: &HttpRequest| {
         page_response(&policy)
             .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, "*"))
             .insert_header((CROSS_ORIGIN_RESOURCE_POLICY, "cross-origin"))

@@ -25,6 +25,7 @@ pub struct OperatorCall<S: 'static> {
     path: Vec<(&'static str, String)>,
     query: Serializer<'static, String>,
     body: Option<Value>,
+    media_url: Option<String>,
 }
 
 impl Visit {
@@ -38,6 +39,7 @@ impl Visit {
             path: Vec::new(),
             query: Serializer::new(String::new()),
             body: None,
+            media_url: self.derived_media_url(),
         }
     }
 }
@@ -80,7 +82,7 @@ impl<S: 'static> OperatorCall<S> {
             spec,
             state: self.state,
             caller: Caller::Operator(self.project.clone()),
-            source: RequestSource::Console { path: self.path, query: self.query.finish() },
+            source: RequestSource::Console { path: self.path, query: self.query.finish(), media_url: self.media_url },
             body: self.body.map_or_else(Bytes::new, |body| body.to_string().into()),
             record: None,
             owner: None,

@@ -25,7 +25,7 @@ async fn show(visit: Visit) -> Answer {
             ("Version", html! { (env!("CARGO_PKG_VERSION")) }),
             ("Records", html! { (state.store.location()) }),
             ("Media plane", html! { (if state.planes.livekit.is_some() { "LiveKit" } else { "embedded" }) }),
-            ("Clients connect to", html! { (state.media_url) }),
+            ("Clients connect to", html! { (visit.media_url()) }),
             ("TURN server", html! { (turn(state.planes.signalling.as_ref())) }),
             ("Certificate", html! { (state.api.tls.as_ref().map_or_else(|| "none: plain HTTP".to_owned(), ToString::to_string)) }),
             ("Recordings", html! { (state.admin.recordings.display()) }),

@@ -43,6 +43,16 @@ pub struct Visit {
 }
 
 impl Visit {
+    /// Returns the websocket url by which the operator's browser reaches the media plane, if that depends on it.
+    pub fn derived_media_url(&self) -> Option<String> {
+        self.state.media_url.derived_on_port(&self.request, self.state.api.port)
+    }
+
+    /// Returns the websocket url by which the operator's browser reaches the media plane.
+    pub fn media_url(&self) -> String {
+        self.derived_media_url().unwrap_or_else(|| self.state.media_url.fixed().as_ref().to_owned())
+    }
+
     /// Returns a path parameter.
     pub fn param(&self, name: &str) -> String {
         segment(&self.request, name)

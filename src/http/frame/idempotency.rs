@@ -123,7 +123,7 @@ async fn stored(
 /// The participant that calls with a room token.
 fn participant(caller: &Caller) -> Option<ParticipantCaller> {
     let Caller::RoomToken(claims) = caller else { return None };
-    Some(ParticipantCaller::new(&claims.room.split().1, &claims.identity))
+    Some(ParticipantCaller::new(&claims.room.split().1, &claims.identity).with_exchange(claims.exchange()))
 }
 
 /// The slot of the request's stored response; `None` when it sent no key or the operation takes none.

@@ -261,6 +261,7 @@ async fn exchange(
         ttl: ttl(None),
         grants: Grants::default(),
         exchange: exchange.identity.is_none().then(ExchangeId::new),
+        url: context.media_url(),
     };
     mint(&context.state, exchange.context, plan, holder)
 }

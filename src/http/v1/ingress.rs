@@ -208,6 +208,7 @@ pub async fn create(
         identity: body.participant_identity,
         name: body.participant_name.map(String::from),
         enable_transcoding: body.enable_transcoding,
+        public_url: context.derived_media_url(),
     };
     let request = CreateIngressRequest { room: room.id, ingress };
     let created = context.state.tree.create_ingress(context.project(), request).await?;

@@ -63,6 +63,8 @@ pub(super) struct TokenHolder {
     pub(super) grants: Grants,
     /// The exchange of a room code that is not locked to an identity, which the token names.
     pub(super) exchange: Option<ExchangeId>,
+    /// The websocket url for the client.
+    pub(super) url: Arc<str>,
 }
 
 /// How long a token is valid. 0 takes the default; a value outside the range is clamped, not refused.
@@ -128,7 +130,7 @@ pub(super) fn mint(
     let minted = state.signer.mint(&request, state.clock.now())?;
     Ok(Json(Token {
         token: minted.token,
-        url: Arc::clone(&state.media_url),
+        url: holder.url,
         expires_at: minted.expires_at,
         role: request.role,
         publish_profile: context.role.map(|role| role.publish),

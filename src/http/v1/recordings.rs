@@ -6,6 +6,7 @@ use conclave_model::egress::{
 };
 use conclave_model::filepath::FilePath;
 use conclave_model::non_null::non_null;
+use conclave_model::participant::TrackKind;
 use conclave_model::plan::Feature;
 use conclave_model::role::Permission;
 use conclave_model::room::Room;
@@ -50,7 +51,7 @@ pub struct StartRecording {
     #[schema(nullable = false)]
     video_only: Option<bool>,
     /// A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
-    /// `.ogg` for sound alone.
+    /// `.ogg` for sound alone, also of a track.
     #[serde(default, deserialize_with = "non_null")]
     #[schema(value_type = Option<FilePath>, nullable = false)]
     filepath: Option<String>,
@@ -252,7 +253,10 @@ pub async fn start(
     let room = store.room(project.clone(), input.path.name).await?;
     let read = |template, name| store.recording_destination(project, template, name);
     let destination = named_destination(&context, &room, destination, read).await?;
-    let filepath = filepath.unwrap_or_else(|| default_path(&context, &room, &source));
+    let filepath = match filepath {
+        Some(filepath) => filepath,
+        None => default_path(&context, &room, &source).await?,
+    };
     let taken = taken_paths(&context, destination.as_ref(), &filepath).await?;
     let output = EgressOutput::File { filepath, taken };
     egress::start(&context, &room, source, output, destination).await
@@ -269,7 +273,23 @@ async fn taken_paths(
     Ok(context.state.store.filepaths_at(context.project(), used.id.clone(), stem).await?)
 }
 
-fn default_path(context: &RequestContext, room: &Room, source: &EgressSource) -> FilePath {
-    let audio_only = matches!(source, EgressSource::RoomComposite { media: CompositeMedia::AudioOnly, .. });
-    FilePath::timestamped(&room.name, context.state.clock.now(), audio_only)
+async fn default_path(context: &RequestContext, room: &Room, source: &EgressSource) -> Result<FilePath> {
+    let audio_only = match source {
+        EgressSource::RoomComposite { media, .. } => *media == CompositeMedia::AudioOnly,
+        EgressSource::Track(track) => is_audio(context, room, track).await?,
+        EgressSource::Participant(_) => false,
+    };
+    Ok(FilePath::timestamped(&room.name, context.state.clock.now(), audio_only))
+}
+
+/// Returns whether a track is one of audio. The media plane knows tracks whose report has not been recorded yet.
+async fn is_audio(context: &RequestContext, room: &Room, track: &TrackSid) -> Result<bool> {
+    let recorded = context.state.store.track_kind(room.project_id.clone(), room.id, track.clone()).await?;
+    if let Some(kind) = recorded {
+        return Ok(kind == TrackKind::Audio);
+    }
+    // If it does not answer, the start fails, too.
+    let participants = context.state.media.participants(&room.namespaced_name()).await.unwrap_or_default();
+    let published = participants.iter().flat_map(|participant| &participant.tracks).find(|found| found.sid == *track);
+    Ok(published.is_some_and(|track| track.kind == TrackKind::Audio))
 }

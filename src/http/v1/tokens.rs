@@ -98,6 +98,7 @@ async fn create(context: RequestContext, input: Input<NoParams, NoParams, Create
         ttl: ttl(body.ttl_seconds),
         grants: body.permissions.unwrap_or_default().into(),
         exchange: None,
+        url: context.media_url(),
     };
     let plan = context.plan().await?;
     let (store, identity) = (&context.state.store, holder.identity.clone());

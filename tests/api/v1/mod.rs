@@ -10,6 +10,7 @@ mod destinations;
 mod dot_identities;
 mod events;
 mod ingress;
+mod media_urls;
 mod moderation;
 mod own_places;
 mod participants;

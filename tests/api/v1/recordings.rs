@@ -88,6 +88,19 @@ fn by_default_a_recording_is_active_after_a_second_and_complete_a_second_after_i
 }
 
 #[test]
+fn the_default_file_of_an_audio_track_is_ogg_and_of_a_video_track_mp4() {
+    let app = app();
+    let alice = app.join("standup", "alice", "host");
+    for (kind, source, extension) in
+        [("audio", "microphone", ".ogg"), ("audio", "screen_share_audio", ".ogg"), ("video", "camera", ".mp4")]
+    {
+        let track = app.publish(&alice, kind, source);
+        let recording = start(&app, json!({"type": "track", "track_id": track})).expect(201);
+        assert!(recording["filepath"].as_str().unwrap().ends_with(extension), "{recording}");
+    }
+}
+
+#[test]
 fn each_type_accepts_its_own_options_and_refuses_those_of_another() {
     let app = app();
     for (body, file) in [

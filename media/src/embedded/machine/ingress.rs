@@ -139,6 +139,7 @@ mod tests {
             identity: "encoder".parse().unwrap(),
             name: Some("Encoder".into()),
             enable_transcoding: None,
+            public_url: None,
         });
         assert!(key.reveal().len() >= 24 && key.reveal().bytes().all(|b| b.is_ascii_alphanumeric()));
         (machine, id, StreamKeyHash::from_key(key.reveal()))

@@ -98,6 +98,7 @@ pub(in crate::embedded) fn endpoint(machine: &mut Machine, input_type: InputType
         identity: "studio".parse().unwrap(),
         name: None,
         enable_transcoding: None,
+        public_url: None,
     });
     StreamKeyHash::from_key(key.reveal())
 }

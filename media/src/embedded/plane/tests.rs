@@ -230,6 +230,7 @@ async fn a_room_stays_as_long_as_something_of_it_is_left() {
         identity: "studio".parse().unwrap(),
         name: None,
         enable_transcoding: None,
+        public_url: None,
     };
     let endpoint = plane.create_ingress(request).await.unwrap();
     plane.close_room(&name).await.unwrap();

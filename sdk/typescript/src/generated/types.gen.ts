@@ -1383,7 +1383,7 @@ export type StartRecording = {
     destination?: DestinationName;
     /**
      * A relative name inside the project's recording directory, or the destination. Default `{room}-{UTC time}.mp4`, or
-     * `.ogg` for sound alone.
+     * `.ogg` for sound alone, also of a track.
      */
     filepath?: FilePath;
     /**

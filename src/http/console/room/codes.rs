@@ -11,7 +11,6 @@ use crate::http::console::route::{self, Route};
 use crate::http::console::visit::{Answer, Visit};
 use crate::http::error::ApiError;
 use crate::http::response::Json;
-use crate::http::state::AppState;
 use crate::http::v1::codes::{self, RoomCodeJson};
 
 /// The quiet zone around a QR code, in modules.
@@ -114,7 +113,7 @@ async fn create(visit: Visit) -> Answer {
     }
     let call = visit.call(codes::create, &project.id).path("name", &name);
     let Json(RoomCodeJson { code, .. }) = call.body(body).send().await?;
-    let link = join_link(&visit.state, &code);
+    let link = join_link(&visit, &code);
     let content = html! {
         h1 { "Room code for " (name) }
         (secret("The room code", &code))
@@ -138,10 +137,11 @@ async fn disable(visit: Visit) -> Answer {
 }
 
 /// The address of the call page with a code; `None` if there is no call page. Clients reach it where they reach signalling.
-fn join_link(state: &AppState, code: &str) -> Option<String> {
+fn join_link(visit: &Visit, code: &str) -> Option<String> {
+    let state = &visit.state;
     state.api.call_page.as_ref()?;
     state.planes.signalling.as_ref().or(state.planes.sandbox.as_ref())?;
-    let address = state.media_url.replacen("ws", "http", 1);
+    let address = visit.media_url().replacen("ws", "http", 1);
     Some(format!("{}/call#code={code}", address.trim_end_matches('/')))
 }
 
