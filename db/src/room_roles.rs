@@ -8,7 +8,7 @@ use conclave_model::{ErrorCode, Identity, Problem, ProjectId, RoleChangeId, Role
 
 use crate::error::StoreError;
 use crate::role_changes::last_role_change;
-use crate::room_rows::{by_name, connected_participant, connected_participants};
+use crate::room_rows::{by_name, connected_participants};
 use crate::sql::Sql;
 use crate::store::Store;
 use crate::templates;
@@ -29,41 +29,33 @@ pub struct TokenContext {
     pub role_change: Option<RoleChangeId>,
 }
 
-macro_rules! count_connected {
-    ($rest:literal) => {
-        concat!(
-            "SELECT count(*) FROM sessions
-             WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)",
-            $rest
-        )
-    };
-}
-
-const COUNT_PARTICIPANTS: &str = count_connected!("");
-const COUNT_HOLDERS: &str = count_connected!(" AND role || '' = ?3");
+/// Counts connected participants without the one that has the identity `?3`. The whole count reads an index only, so the one is
+/// subtracted instead of left out.
+const COUNT_PARTICIPANTS: &str = "SELECT count(*) - (
+         SELECT count(*) FROM sessions
+         WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
+             AND participant_identity = ?3
+     ) FROM sessions WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)";
+/// The same for those with the role `?4`.
+const COUNT_HOLDERS: &str = "SELECT count(*) FROM sessions
+     WHERE left_at IS NULL AND room_id = (SELECT id FROM rooms WHERE id = ?1 AND project_id = ?2)
+         AND participant_identity <> ?3 AND role || '' = ?4";
 
 /// Reads the numbers of participants for minting a token. The participant that is connected with the token's own identity does not
-/// count: the next join replaces it.
+/// count: the next join replaces it. `identity` is absent if it is random.
 pub(crate) fn token_context(
     sql: Sql<'_>,
     room: Room,
     role: Option<Role>,
     identity: Option<&Identity>,
 ) -> Result<TokenContext, StoreError> {
-    let own = match identity {
-        Some(identity) => connected_participant(sql, &room.project_id, room.id, identity)?,
-        None => None,
-    };
-    let holders: u32 = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
-        Some(limited) => {
-            let all: u32 = sql.value(COUNT_HOLDERS, args![room.id, &room.project_id, &limited.name])?;
-            let is_own = own.as_ref().is_some_and(|own| own.role.as_ref() == Some(&limited.name));
-            all.saturating_sub(is_own.into())
-        }
+    // No identity is empty.
+    let own = identity.map_or("", Identity::as_str);
+    let holders = match role.as_ref().filter(|role| role.max_peer_count.get() > 0) {
+        Some(limited) => sql.value(COUNT_HOLDERS, args![room.id, &room.project_id, own, &limited.name])?,
         None => 0,
     };
-    let all: u32 = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id])?;
-    let participant_count = all.saturating_sub(own.is_some().into());
+    let participant_count = sql.value(COUNT_PARTICIPANTS, args![room.id, &room.project_id, own])?;
     Ok(TokenContext { room, role, holders, participant_count, role_change: None })
 }
 

@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use actix_web::web::BytesMut;
+use actix_web::web::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -32,6 +32,8 @@ use crate::tls::Socket;
 const MOST_IGNORED: usize = 4 * 1024 * 1024;
 /// The most bytes that are read while a response is awaited, to notice that the client has gone.
 const AHEAD: usize = 1024;
+/// The most memory that a connection keeps between requests: most bodies arrive with their head, and are held until that was parsed.
+const MOST_KEPT: usize = 2 * 1024;
 
 /// The bytes of responses that the kernel takes before it has sent those before them.
 const MOST_UNSENT: u32 = 64 * 1024;
@@ -118,9 +120,10 @@ impl ClientStream {
             let size = self.held.len().min(buffer.remaining());
             let taken = self.activity.take(&self.held[..size]);
             buffer.put_slice(&self.held[..taken]);
-            drop(self.held.split_to(taken));
+            self.held.advance(taken);
         }
-        if self.held.is_empty() {
+        // The capacity itself leaves out what was in front of the bytes that were taken.
+        if self.held.is_empty() && self.held.try_reclaim(MOST_KEPT + 1) {
             self.held = BytesMut::new();
         }
         self.activity.hold(!self.held.is_empty());

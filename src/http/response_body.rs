@@ -7,66 +7,72 @@ use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::body::{BodySize, MessageBody};
 use actix_web::web::Bytes;
+use pin_project_lite::pin_project;
 
 use super::activity::Exchange;
 
 /// The longest piece, in bytes: the size of actix-http's buffer.
 const PIECE: usize = 32 * 1024;
 
-/// A body in pieces.
-pub struct ResponseBody {
-    body: BoxBody,
-    /// What is left of the chunk that was taken last.
-    chunk: Bytes,
-    /// Whether only the length is sent: the request asked for the head.
-    is_left_out: bool,
-    /// Lasts until all was taken.
-    _exchange: Option<Exchange>,
-}
-
-impl ResponseBody {
-    /// Returns the body in pieces, or only its length. Once it was taken, the exchange ends.
-    pub fn new(body: impl MessageBody + 'static, is_left_out: bool, exchange: Option<Exchange>) -> Self {
-        if let Some(exchange) = &exchange {
-            exchange.respond();
-        }
-        Self { body: body.boxed(), chunk: Bytes::new(), is_left_out, _exchange: exchange }
+pin_project! {
+    /// A body in pieces.
+    pub struct ResponseBody<B> {
+        #[pin]
+        body: B,
+        // What is left of the chunk that was taken last.
+        chunk: Bytes,
+        // Whether only the length is sent: the request asked for the head.
+        is_left_out: bool,
+        // Lasts until all was taken.
+        _exchange: Option<Exchange>,
     }
 }
 
-impl MessageBody for ResponseBody {
+impl<B: MessageBody> ResponseBody<B> {
+    /// Returns the body in pieces, or only its length. Once it was taken, the exchange ends.
+    pub fn new(body: B, is_left_out: bool, exchange: Option<Exchange>) -> Self {
+        if let Some(exchange) = &exchange {
+            exchange.respond();
+        }
+        Self { body, chunk: Bytes::new(), is_left_out, _exchange: exchange }
+    }
+}
+
+impl<B: MessageBody> MessageBody for ResponseBody<B> {
     type Error = Box<dyn Error>;
 
     fn size(&self) -> BodySize {
         self.body.size()
     }
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        if self.is_left_out {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        let this = self.project();
+        if *this.is_left_out {
             return Poll::Ready(None);
         }
-        if self.chunk.is_empty() {
-            match ready!(Pin::new(&mut self.body).poll_next(context)) {
-                Some(Ok(chunk)) => self.chunk = chunk,
-                other => return Poll::Ready(other),
+        if this.chunk.is_empty() {
+            match ready!(this.body.poll_next(context)) {
+                Some(Ok(chunk)) => *this.chunk = chunk,
+                other => return Poll::Ready(other.map(|failed| failed.map_err(Into::into))),
             }
         }
-        let size = self.chunk.len().min(PIECE);
-        Poll::Ready(Some(Ok(self.chunk.split_to(size))))
+        let size = this.chunk.len().min(PIECE);
+        Poll::Ready(Some(Ok(this.chunk.split_to(size))))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::pin::pin;
 
     use super::*;
 
-    async fn pieces(mut body: ResponseBody) -> Vec<Bytes> {
-        let mut pieces = Vec::new();
-        while let Some(piece) = poll_fn(|context| Pin::new(&mut body).poll_next(context)).await {
+    async fn pieces(body: ResponseBody<impl MessageBody>) -> Vec<Bytes> {
+        let (mut body, mut pieces) = (pin!(body), Vec::new());
+        while let Some(piece) = poll_fn(|context| body.as_mut().poll_next(context)).await {
             pieces.push(piece.unwrap());
         }
         pieces

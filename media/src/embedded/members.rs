@@ -35,7 +35,7 @@ struct Member {
 impl Default for Members {
     fn default() -> Self {
         Self {
-            sid: format!("RM_{}", random_text(12, BASE62)).into(),
+            sid: ["RM_", &random_text(12, BASE62)].concat().into(),
             opened_at: None,
             members: BTreeMap::new(),
             joins: 0,

@@ -314,6 +314,7 @@ impl Story {
         failures.check("bring_retries_forward", forward).await;
         failures.check("record_attempt", async || store.record_attempt(attempt(None)).await).await;
         failures.check("retry_delivery", async || store.retry_delivery(project(), due[0].id, None).await).await;
+        failures.check("reserve_response", async || store.reserve_response(self.record_of("refused")).await).await;
         let response = || Response { code: 404, body: b"refused".to_vec() };
         failures
             .check("store_response", async || store.store_response(self.record_of("refused"), response()).await)

@@ -105,15 +105,13 @@ impl Machine {
         cause: DisconnectCause,
         now: Timestamp,
     ) {
-        let Some(identity) = self.participants.get(sid).map(|participant| participant.identity().clone()) else {
-            return;
-        };
-        self.remove(sid, departure, cause, now);
-        self.release_seat(&identity, sid);
+        if let Some(left) = self.take_out(sid, departure, cause, now) {
+            self.release_seat(left.identity(), sid);
+            self.common.note_left(left);
+        }
     }
 
-    /// Removes a participant, which the sandbox shows a while longer, and reports that it left, or that its join was aborted. The caller has
-    /// to release its seat in the room.
+    /// Removes a participant. The caller has to release its seat in the room.
     pub(super) fn remove(
         &mut self,
         sid: &ParticipantSid,
@@ -121,10 +119,24 @@ impl Machine {
         cause: DisconnectCause,
         now: Timestamp,
     ) {
+        if let Some(left) = self.take_out(sid, departure, cause, now) {
+            self.common.note_left(left);
+        }
+    }
+
+    /// Takes a participant out of the room, and reports that it left, or that its join was aborted. The caller has to release its seat, and
+    /// to let the sandbox show it a while longer.
+    fn take_out(
+        &mut self,
+        sid: &ParticipantSid,
+        departure: Departure,
+        cause: DisconnectCause,
+        now: Timestamp,
+    ) -> Option<LocalParticipant> {
         if let Some(notice) = Notice::last(cause) {
             self.put_into_inbox(sid, now, notice);
         }
-        let Some(mut left) = self.participants.remove(sid) else { return };
+        let mut left = self.participants.remove(sid)?;
         self.cancel_bitrate_deadline(&left);
         self.cancel_join_deadline(&left);
         self.disconnect_client(&left, cause);
@@ -144,7 +156,7 @@ impl Machine {
         if left.client.is_none() {
             self.refresh_message_reports();
         }
-        self.common.note_left(left);
+        Some(left)
     }
 
     /// Reports the end of a join: a leave if the join was reported, and otherwise that it was aborted.
