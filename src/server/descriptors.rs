@@ -13,6 +13,8 @@ const RESERVED: usize = ADMIN_MAX_CONNECTIONS + 1_024;
 const SHARE_OF_RELAYS: usize = 4;
 /// The share of all descriptors that the media workers' connections of clients by TCP have at the most.
 const SHARE_OF_MEDIA: usize = 8;
+/// Descriptors of a server without clients: its threads, listeners and files. Where files are few, connections leave at least as many.
+const OWN: usize = 96;
 /// Descriptors of a session with PostgreSQL: its socket, and those of its runtime.
 const OF_SESSION: usize = 5;
 
@@ -99,7 +101,8 @@ fn allowed_connections(wanted: Wanted, limit: Option<u64>) -> (usize, Option<Str
 }
 
 fn within(configured: usize, sockets: usize, open_files: usize) -> usize {
-    configured.min(open_files.saturating_sub(RESERVED).max(open_files / 2) / sockets)
+    let of_few = (open_files / 2).min(open_files.saturating_sub(OWN)).max(open_files / 4);
+    configured.min(open_files.saturating_sub(RESERVED).max(of_few) / sockets)
 }
 
 #[cfg(test)]
@@ -112,6 +115,8 @@ mod tests {
         assert_eq!(within(16_384, 1, 20_000), 16_384);
         assert_eq!(within(16_384, 1, 10_000), 7_952);
         assert_eq!(within(16_384, 1, 1_024), 512);
+        assert_eq!(within(16_384, 1, 126), 31, "the server itself has some 60");
+        assert_eq!(within(16_384, 1, 160), 64);
         assert_eq!(within(100, 1, 1_024), 100);
         assert_eq!(within(16_384, 2, 10_000), 3_976, "of a node, each may have one to the active node");
         let wanted = |sessions, has_turn| Wanted { connections: 16_384, sockets: 1, sessions, has_turn };
