@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
 use crate::schema::word_enum;
@@ -14,7 +14,6 @@ pub const ROLE_ATTRIBUTE: &str = "svc.role";
 pub const MAX_KBPS_ATTRIBUTE: &str = "svc.publish.max_kbps";
 /// The attribute with the id of the last role change of the identity in the room, in a token that was minted after one.
 pub const ROLE_CHANGE_ATTRIBUTE: &str = "svc.role_change";
-
 /// The attribute with a random text that names the exchange of a room code, in a token from a code that is not locked to an identity.
 pub const EXCHANGE_ATTRIBUTE: &str = "svc.exchange";
 
@@ -22,6 +21,15 @@ pub const EXCHANGE_ATTRIBUTE: &str = "svc.exchange";
 #[must_use]
 pub fn is_reserved_attribute(name: &str) -> bool {
     name.starts_with("svc.")
+}
+
+/// Leaves out the attributes with which only the server's own tokens are told apart.
+fn serialize_attributes<S: Serializer>(
+    attributes: &BTreeMap<String, String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let is_shown = |name: &str| ![ROLE_CHANGE_ATTRIBUTE, EXCHANGE_ATTRIBUTE].contains(&name);
+    serializer.collect_map(attributes.iter().filter(|(name, _)| is_shown(name)))
 }
 
 /// A participant as the media plane reports it now.
@@ -43,6 +51,7 @@ pub struct Participant {
     /// The metadata in the token, unless its client has set others.
     pub metadata: String,
     /// Attributes set by the server, such as `svc.role` and `svc.publish.max_kbps`, and those that its client has set, if its role permits.
+    #[serde(serialize_with = "serialize_attributes")]
     pub attributes: BTreeMap<String, String>,
     /// Whether it publishes at least one track.
     pub is_publisher: bool,

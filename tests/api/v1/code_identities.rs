@@ -64,6 +64,21 @@ fn end_room(app: &TestApp, token: &str) -> Response {
 }
 
 #[test]
+fn a_participant_from_a_code_has_no_attributes_that_others_have_not() {
+    let app = TestApp::start();
+    stage(&app);
+    let sid = join(&app, &token(&app, &open_code(&app, "guest"), "bob"));
+    give_role(&app, "bob", "listener");
+    app.leave(&sid, true);
+    app.join("stage", "bob", "host");
+    join(&app, &token(&app, &open_code(&app, "guest"), "carol"));
+    for (identity, role) in [("bob", "host"), ("carol", "guest")] {
+        let shown = app.get(&format!("/v1/rooms/stage/participants/{identity}")).send().expect(200);
+        assert_eq!(shown["attributes"], json!({"svc.role": role}), "{identity}");
+    }
+}
+
+#[test]
 fn a_connected_identity_and_one_that_was_given_a_role_are_taken_and_count_no_use() {
     let app = TestApp::start();
     stage(&app);
