@@ -160,7 +160,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     fn loopback() -> Dialler {
-        Dialler::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), None).unwrap()
+        Dialler::new(AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]), &[]).unwrap()
     }
 
     fn target(receiver: &Receiver, now: Instant) -> Target {

@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs;
 use ureq::Agent;
 use ureq::config::{Config, ConfigBuilder};
 use ureq::http::{Method, Request, Response};
-use ureq::tls::{RootCerts, TlsConfig};
+use ureq::tls::TlsConfig;
 use ureq::typestate::AgentScope;
 use ureq::unversioned::transport::DefaultConnector;
 
@@ -23,7 +23,7 @@ pub fn config() -> ConfigBuilder<AgentScope> {
 }
 
 /// Returns how servers are called, as [`config`] does, with other root certificates.
-pub fn config_trusting(roots: impl Into<RootCerts>) -> ConfigBuilder<AgentScope> {
+pub fn config_trusting(roots: TrustedRoots) -> ConfigBuilder<AgentScope> {
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(aws_lc_rs::default_provider()));
     Agent::config_builder()
         .tls_config(tls.root_certs(roots.into()).build())

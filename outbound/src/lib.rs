@@ -26,4 +26,4 @@ pub use failure::Failure;
 pub use roots::TrustedRoots;
 pub use ureq::unversioned::resolver::DefaultResolver;
 pub use ureq::unversioned::transport;
-pub use ureq::{Agent, Error, http, tls};
+pub use ureq::{Agent, Error, http};

@@ -67,8 +67,17 @@ impl TrustedRoots {
         if further.is_empty() {
             return Self(RootCerts::WebPki);
         }
-        let all = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().chain(further);
-        Self(all.map(|root| Certificate::from_der(root).to_owned()).into())
+        Self::of(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().chain(further))
+    }
+
+    /// Trusts these alone.
+    #[must_use]
+    pub fn only(roots: &[CertificateDer<'static>]) -> Self {
+        Self::of(roots.iter())
+    }
+
+    fn of<'a>(roots: impl Iterator<Item = &'a CertificateDer<'static>>) -> Self {
+        Self(roots.map(|root| Certificate::from_der(root).to_owned()).into())
     }
 }
 
@@ -111,6 +120,8 @@ mod tests {
         ] {
             assert_eq!(read_text(text).unwrap_err(), problem, "{text}");
         }
+        let own = rcgen::generate_simple_self_signed(vec!["a".to_owned()]).unwrap().cert;
+        assert_eq!(read_text(&own.pem()), Ok(1));
         assert!(read(Path::new("/nonexistent/ca.pem")).unwrap_err().starts_with("/nonexistent/ca.pem cannot be read"));
     }
 

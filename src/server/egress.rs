@@ -70,5 +70,5 @@ pub(crate) fn dialler(config: &EgressConfig) -> Result<Dialler, CliError> {
     found.extend(roots::read("egress.rtmps_root", config.rtmps_root.as_deref())?);
     found.extend_from_slice(conclave_outbound::roots::environment().unwrap_or_default());
     let filter = AddressFilter::new(config.allow_networks.clone());
-    Dialler::new(filter, (!found.is_empty()).then(|| roots::pem(&found)).as_deref()).map_err(CliError::failed)
+    Dialler::new(filter, &found).map_err(CliError::failed)
 }

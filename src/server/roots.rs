@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use conclave_outbound::{TrustedRoots, roots};
 use rustls::pki_types::CertificateDer;
 
@@ -35,14 +33,6 @@ pub(crate) fn of_storage(config: &Config) -> Result<TrustedRoots, CliError> {
 pub(super) fn read(setting: &str, file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, CliError> {
     let found = file.map(roots::read).transpose();
     found.map(Option::unwrap_or_default).map_err(|problem| CliError::failed(format!("{setting}: {problem}")))
-}
-
-/// Returns certificates in PEM.
-pub(super) fn pem(certificates: &[CertificateDer<'static>]) -> Vec<u8> {
-    let block = |certificate: &CertificateDer<'_>| {
-        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(certificate))
-    };
-    certificates.iter().map(block).collect::<String>().into_bytes()
 }
 
 /// Logs that the file of `SSL_CERT_FILE` cannot be used, if it cannot.

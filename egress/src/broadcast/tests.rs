@@ -52,7 +52,7 @@ impl Broadcast {
         let filter = AddressFilter::new(vec!["127.0.0.0/8".parse().unwrap()]);
         let urls: Vec<_> = urls.iter().map(|url| RtmpUrl::parse(url).unwrap()).collect();
         let (media, progress) = (Media { has_video: true, has_audio: true }, Arc::<Progress>::default());
-        let receivers = (&urls[..], Dialler::new(filter, None).unwrap());
+        let receivers = (&urls[..], Dialler::new(filter, &[]).unwrap());
         let sink =
             StreamSink::start(&ffmpeg, receivers, (media, &encoding), Capacity::from(512), Arc::clone(&progress))
                 .unwrap();

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_model::address::AddressFilter;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -30,22 +29,14 @@ pub struct Dialler {
 }
 
 impl Dialler {
-    /// Returns what dials the addresses that `filter` permits, and trusts the built-in root certificates and those of `roots`, in
-    /// PEM.
+    /// Returns what dials the addresses that `filter` permits, and trusts the built-in root certificates and `roots`.
     ///
     /// # Errors
     /// What is wrong with `roots`.
-    pub fn new(filter: AddressFilter, roots: Option<&[u8]>) -> Result<Self, String> {
+    pub fn new(filter: AddressFilter, roots: &[CertificateDer<'static>]) -> Result<Self, String> {
         let mut trusted = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        if let Some(pem) = roots {
-            let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-            let certificates = certificates.map_err(|error| error.to_string())?;
-            if certificates.is_empty() {
-                return Err("no certificate is in it".into());
-            }
-            for certificate in certificates {
-                trusted.add(certificate).map_err(|error| error.to_string())?;
-            }
+        for certificate in roots {
+            trusted.add(certificate.clone()).map_err(|error| error.to_string())?;
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

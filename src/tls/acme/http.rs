@@ -7,13 +7,9 @@ use std::time::Duration;
 use actix_web::web::Bytes;
 use conclave_outbound::http::Request;
 use conclave_outbound::http::header::USER_AGENT;
-use conclave_outbound::tls::{Certificate, RootCerts};
-use conclave_outbound::{Client, TrustedRoots, config_trusting};
+use conclave_outbound::{Client, TrustedRoots, config_trusting, roots};
 use http_body_util::{BodyExt, Collected};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
 use crate::config::{AcmeConfig, ConfigError};
 
@@ -38,7 +34,7 @@ impl AcmeHttp {
     /// # Errors
     /// The file cannot be read or has no root certificate.
     pub fn new(config: &AcmeConfig) -> Result<Self, ConfigError> {
-        let roots = config.root.as_deref().map_or(Ok(TrustedRoots::default().into()), read_roots)?;
+        let roots = config.root.as_deref().map_or_else(|| Ok(TrustedRoots::default()), read_roots)?;
         let config = config_trusting(roots)
             .https_only(true)
             .timeout_global(Some(TIMEOUT))
@@ -49,17 +45,9 @@ impl AcmeHttp {
     }
 }
 
-fn read_roots(path: &Path) -> Result<RootCerts, ConfigError> {
-    let problem = |problem: String| ConfigError::new("tls.acme_root", format!("{} {problem}", path.display()));
-    let pem = std::fs::read(path).map_err(|error| problem(format!("cannot be read: {error}")))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-    let found = found.map_err(|_| problem("is not in PEM".to_owned()))?;
-    let mut store = RootCertStore::empty();
-    if found.is_empty() || found.iter().any(|root| store.add(root.clone()).is_err()) {
-        return Err(problem("has no root certificate that can be used".to_owned()));
-    }
-    let roots: Vec<_> = found.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
-    Ok(RootCerts::new_with_certs(&roots))
+fn read_roots(path: &Path) -> Result<TrustedRoots, ConfigError> {
+    let found = roots::read(path).map_err(|problem| ConfigError::new("tls.acme_root", problem))?;
+    Ok(TrustedRoots::only(&found))
 }
 
 impl HttpClient for AcmeHttp {

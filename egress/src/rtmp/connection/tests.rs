@@ -4,7 +4,7 @@ use conclave_model::address::AddressFilter;
 use conclave_model::rtmp::RtmpUrl;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::*;
 use crate::flv::TagKind;
@@ -19,7 +19,7 @@ fn loopback() -> AddressFilter {
 }
 
 /// Returns a dialler for whom every name is the address of a receiver.
-fn dialler(filter: AddressFilter, roots: Option<&[u8]>, receiver: &Receiver) -> Dialler {
+fn dialler(filter: AddressFilter, roots: &[CertificateDer<'static>], receiver: &Receiver) -> Dialler {
     let address = receiver.address;
     Dialler::new(filter, roots).unwrap().with_resolver(move |_, _| Ok(vec![address]))
 }
@@ -43,21 +43,21 @@ fn settled(connection: &Connection) -> ConnectionState {
 }
 
 /// The settings of a server with a certificate of its own for a name, and the certificate.
-fn encrypted(name: &str) -> (Arc<ServerConfig>, String) {
+fn encrypted(name: &str) -> (Arc<ServerConfig>, [CertificateDer<'static>; 1]) {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec![name.to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
-    (Arc::new(config), cert.pem())
+    (Arc::new(config), [cert.der().clone()])
 }
 
 #[test]
 fn a_stream_reaches_its_receiver_to_the_end() {
-    let (tls, pem) = encrypted("live.example.com");
+    let (tls, root) = encrypted("live.example.com");
     for (tls, url) in [(None, "rtmp://live.example.com"), (Some(tls), "rtmps://live.example.com")] {
         let receiver = Receiver::start(Behaviour::Takes, tls);
-        let mut connection = connect(dialler(loopback(), Some(pem.as_bytes()), &receiver), url);
+        let mut connection = connect(dialler(loopback(), &root, &receiver), url);
         assert_eq!(settled(&connection), ConnectionState::Accepted { is_read: false });
         let sent: Vec<_> = (0..100).map(|number| (number * 40, vec![0x27, 1, u8::try_from(number).unwrap()])).collect();
         for (time, body) in &sent {
@@ -76,11 +76,11 @@ fn a_stream_reaches_its_receiver_to_the_end() {
 
 #[test]
 fn a_receiver_without_a_trusted_certificate_of_its_name_gets_nothing() {
-    let (tls, pem) = encrypted("other.example.com");
+    let (tls, root) = encrypted("other.example.com");
     for (url, roots, expected) in [
-        ("rtmps://live.example.com", Some(pem.as_bytes()), "the receiver's certificate is for another name"),
-        ("rtmps://other.example.com", None, "not trusted"),
-        ("rtmps://127.0.0.1", Some(pem.as_bytes()), "the receiver's certificate is for another name"),
+        ("rtmps://live.example.com", &root[..], "the receiver's certificate is for another name"),
+        ("rtmps://other.example.com", &[], "not trusted"),
+        ("rtmps://127.0.0.1", &root[..], "the receiver's certificate is for another name"),
     ] {
         let receiver = Receiver::start(Behaviour::Takes, Some(Arc::clone(&tls)));
         let ended = settled(&connect(dialler(loopback(), roots, &receiver), url));
@@ -94,16 +94,16 @@ fn a_receiver_without_a_trusted_certificate_of_its_name_gets_nothing() {
 fn an_address_that_is_not_public_is_not_dialled_whatever_the_name_was_before() {
     let receiver = Receiver::start(Behaviour::Takes, None);
     let address = receiver.address;
-    let mixed = Dialler::new(AddressFilter::default(), None).unwrap();
+    let mixed = Dialler::new(AddressFilter::default(), &[]).unwrap();
     let mixed = mixed.with_resolver(move |_, _| Ok(vec![([8, 8, 8, 8], 1).into(), address]));
-    for dialler in [dialler(AddressFilter::default(), None, &receiver), mixed] {
+    for dialler in [dialler(AddressFilter::default(), &[], &receiver), mixed] {
         for url in ["rtmp://rebound.example.com", "rtmps://rebound.example.com"] {
             let blocked = ConnectionState::Ended("the receiver has an address that is not public".into());
             assert_eq!(settled(&connect(dialler.clone(), url)), blocked);
         }
     }
     let literal = format!("rtmp://{address}");
-    let system = Dialler::new(AddressFilter::default(), None).unwrap();
+    let system = Dialler::new(AddressFilter::default(), &[]).unwrap();
     assert!(matches!(settled(&connect(system, &literal)), ConnectionState::Ended(_)));
     assert_eq!(receiver.connections.load(Ordering::Relaxed), 0);
 }
@@ -111,13 +111,13 @@ fn an_address_that_is_not_public_is_not_dialled_whatever_the_name_was_before() {
 #[test]
 fn a_receiver_that_refuses_or_does_not_exist_is_told_in_words_without_addresses() {
     let receiver = Receiver::start(Behaviour::Refuses, None);
-    let refused = settled(&connect(dialler(loopback(), None, &receiver), "rtmp://a"));
+    let refused = settled(&connect(dialler(loopback(), &[], &receiver), "rtmp://a"));
     let reason = "the receiver refused the stream: NetStream.Publish.BadName";
     assert_eq!(refused, ConnectionState::Ended(reason.into()));
-    let nobody = Dialler::new(loopback(), None).unwrap().with_resolver(|_, _| Ok(vec![([127, 0, 0, 1], 1).into()]));
+    let nobody = Dialler::new(loopback(), &[]).unwrap().with_resolver(|_, _| Ok(vec![([127, 0, 0, 1], 1).into()]));
     let reason = "the receiver refused the connection";
     assert_eq!(settled(&connect(nobody, "rtmp://a")), ConnectionState::Ended(reason.into()));
-    let unknown = Dialler::new(loopback(), None).unwrap().with_resolver(|_, _| Err(io::Error::other("no")));
+    let unknown = Dialler::new(loopback(), &[]).unwrap().with_resolver(|_, _| Err(io::Error::other("no")));
     let reason = "the name of the receiver is not known";
     assert_eq!(settled(&connect(unknown, "rtmp://a")), ConnectionState::Ended(reason.into()));
 }
@@ -125,7 +125,7 @@ fn a_receiver_that_refuses_or_does_not_exist_is_told_in_words_without_addresses(
 #[test]
 fn a_connection_that_is_dropped_ends_at_once_whatever_it_waits_for() {
     let receiver = Receiver::start(Behaviour::NeverReads, None);
-    let connection = connect(dialler(loopback(), None, &receiver), "rtmp://a");
+    let connection = connect(dialler(loopback(), &[], &receiver), "rtmp://a");
     settled(&connection);
     let body = vec![0; 60_000];
     while connection.try_send(Arc::new(tag(TagKind::Frame, (9, 0), &body))) {}
@@ -139,17 +139,17 @@ fn a_connection_that_is_dropped_ends_at_once_whatever_it_waits_for() {
 }
 
 #[test]
-fn a_file_of_root_certificates_has_to_have_some() {
-    let error = |pem: &[u8]| Dialler::new(AddressFilter::default(), Some(pem)).err();
-    assert!(error(b"").is_some() && error(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").is_some());
-    assert_eq!(error(encrypted("a").1.as_bytes()), None);
+fn a_root_certificate_has_to_be_one() {
+    let error = |roots: &[CertificateDer<'static>]| Dialler::new(AddressFilter::default(), roots).err();
+    assert!(error(&[CertificateDer::from(vec![0, 0, 0])]).is_some());
+    assert_eq!(error(&encrypted("a").1), None);
 }
 
 #[test]
 fn a_receiver_whose_first_addresses_do_not_answer_gets_the_stream() {
     let (receiver, dead) = (Receiver::start(Behaviour::Takes, None), [Dead::start(), Dead::start()]);
     let addresses = vec![dead[0].address, dead[1].address, receiver.address];
-    let dialler = Dialler::new(loopback(), None).unwrap().with_resolver(move |_, _| Ok(addresses.clone()));
+    let dialler = Dialler::new(loopback(), &[]).unwrap().with_resolver(move |_, _| Ok(addresses.clone()));
     let begun = Instant::now();
     let connection = connect(dialler, "rtmp://live.example.com");
     assert_eq!(settled(&connection), ConnectionState::Accepted { is_read: false });
