@@ -16,6 +16,11 @@ impl TrustedProxies {
         self.0.iter().any(|net| net.contains(&address))
     }
 
+    /// Whether a request comes from one of them, so that what it says of its client is believed.
+    pub fn have_sent(&self, request: &HttpRequest) -> bool {
+        request.peer_addr().is_some_and(|peer| self.contains(peer.ip().to_canonical()))
+    }
+
     /// Returns the client of a request, see [`Self::client_ip`], as limits count it.
     pub fn client(&self, request: &HttpRequest) -> Option<ClientAddress> {
         self.client_ip(request).map(ClientAddress::from)

@@ -131,7 +131,7 @@ impl RequestContext {
 
     /// The websocket url by which the client that this request came from reaches the media plane.
     pub fn media_url(&self) -> Arc<str> {
-        self.derived_media_url().map_or_else(|| Arc::clone(self.state.media_url.fixed()), Into::into)
+        self.state.media_url.or_fixed(self.derived_media_url())
     }
 
     /// The same; `None` if it is the same for all clients.

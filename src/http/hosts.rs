@@ -42,8 +42,14 @@ impl AllowedHosts {
 
 /// Returns the host that the client names; `None` if it names none, or several.
 pub(super) fn requested_host(headers: &HeaderMap) -> Option<HostName> {
-    let mut values = headers.get_all(HOST);
-    let authority: Authority = values.next()?.to_str().ok()?.parse().ok()?;
+    let authority = requested_authority(headers)?;
     let has_user = authority.as_str().contains('@');
-    HostName::parse(authority.host()).filter(|_| values.next().is_none() && !has_user)
+    HostName::parse(authority.host()).filter(|_| !has_user)
+}
+
+/// Returns the host with the port that the client names in `Host`; `None` if it names none, or several.
+pub(super) fn requested_authority(headers: &HeaderMap) -> Option<Authority> {
+    let mut values = headers.get_all(HOST);
+    let authority = values.next()?.to_str().ok()?.parse().ok()?;
+    values.next().is_none().then_some(authority)
 }

@@ -11,6 +11,7 @@ use actix_web::http::uri::Authority;
 use url::{Host, Position, Url};
 
 use super::client_address::TrustedProxies;
+use super::hosts;
 
 /// The longest host with its port, in bytes: a name of 253 bytes, a colon and five digits.
 const LONGEST: usize = 259;
@@ -45,17 +46,23 @@ impl MediaUrl {
         &self.fixed
     }
 
+    /// Returns the URL that was derived for a client, or else the fixed one.
+    #[must_use]
+    pub fn or_fixed(&self, derived: Option<String>) -> Arc<str> {
+        derived.map_or_else(|| Arc::clone(&self.fixed), Into::into)
+    }
+
     /// Returns the URL for the client of a request; `None` if the fixed one is right for all, or if the request names no host.
     #[must_use]
     pub fn derived(&self, request: &HttpRequest) -> Option<String> {
         let ByRequest { has_tls, proxies } = self.by_request.as_ref()?;
-        let is_forwarded = request.peer_addr().is_some_and(|peer| proxies.contains(peer.ip().to_canonical()));
+        let is_forwarded = proxies.have_sent(request);
         let forwarded = |name: &str| first_value(request, name).filter(|_| is_forwarded);
         let is_secure = forwarded("x-forwarded-proto").map_or(*has_tls, |scheme| matches!(scheme, "https" | "wss"));
         let scheme = if is_secure { "wss" } else { "ws" };
         let port = forwarded("x-forwarded-port").and_then(|port| port.parse().ok());
         forwarded("x-forwarded-host")
-            .and_then(|authority| websocket_url(scheme, authority, port))
+            .and_then(|authority| websocket_url(scheme, &authority.parse().ok()?, port))
             .or_else(|| websocket_url(scheme, &requested_authority(request)?, port))
     }
 
@@ -63,8 +70,7 @@ impl MediaUrl {
     #[must_use]
     pub fn derived_on_port(&self, request: &HttpRequest, api: u16) -> Option<String> {
         let scheme = if self.by_request.as_ref()?.has_tls { "wss" } else { "ws" };
-        let authority: Authority = requested_authority(request)?.parse().ok()?;
-        websocket_url(scheme, authority.host(), Some(api))
+        websocket_url(scheme, &requested_authority(request)?.host().parse().ok()?, Some(api))
     }
 }
 
@@ -79,13 +85,9 @@ pub fn names_all_addresses(url: &str) -> bool {
 }
 
 /// Returns the host and port that a request was sent to; `None` if it names none, or several.
-fn requested_authority(request: &HttpRequest) -> Option<String> {
-    let mut values = request.headers().get_all(HOST);
-    match (values.next(), values.next()) {
-        (Some(host), None) => host.to_str().ok().map(str::to_owned),
-        (None, _) => request.head().uri.authority().map(ToString::to_string),
-        (Some(_), Some(_)) => None,
-    }
+fn requested_authority(request: &HttpRequest) -> Option<Authority> {
+    let headers = request.headers();
+    if headers.contains_key(HOST) { hosts::requested_authority(headers) } else { request.uri().authority().cloned() }
 }
 
 /// Returns the first value of a header, which the proxy next to the client has set.
@@ -95,12 +97,15 @@ fn first_value<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
 }
 
 /// Returns a websocket URL; `None` for what is no host with a port or without. `port` is for a host without one.
-fn websocket_url(scheme: &str, authority: &str, port: Option<u16>) -> Option<String> {
+fn websocket_url(scheme: &str, authority: &Authority, port: Option<u16>) -> Option<String> {
+    let text = authority.as_str();
     // Nothing that has a meaning in a content security policy, where the URL is put.
-    let is_plain = authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
-    let parsed: Authority = authority.parse().ok().filter(|_| authority.len() <= LONGEST && is_plain)?;
-    let mut url = Url::parse(&format!("{scheme}://{parsed}")).ok()?;
-    if parsed.port().is_none() && port.is_some() {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
+    if text.len() > LONGEST || !is_plain {
+        return None;
+    }
+    let mut url = Url::parse(&format!("{scheme}://{text}")).ok()?;
+    if authority.port().is_none() && port.is_some() {
         url.set_port(port).ok()?;
     }
     let text = &url[..Position::AfterPort];

@@ -121,9 +121,8 @@ impl ConsoleAccess {
 
     /// Whether a browser sent the request over TLS, as far as a trusted proxy says.
     pub fn is_secure(&self, request: &HttpRequest) -> bool {
-        let from_proxy = request.peer_addr().is_some_and(|peer| self.proxies.contains(peer.ip().to_canonical()));
         let scheme = request.headers().get("x-forwarded-proto").and_then(|value| value.to_str().ok());
-        request.app_config().secure() || (from_proxy && scheme == Some("https"))
+        request.app_config().secure() || (self.proxies.have_sent(request) && scheme == Some("https"))
     }
 
     fn form_token(&self, of: &[u8]) -> String {

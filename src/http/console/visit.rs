@@ -49,8 +49,8 @@ impl Visit {
     }
 
     /// Returns the websocket url by which the operator's browser reaches the media plane.
-    pub fn media_url(&self) -> String {
-        self.derived_media_url().unwrap_or_else(|| self.state.media_url.fixed().as_ref().to_owned())
+    pub fn media_url(&self) -> Arc<str> {
+        self.state.media_url.or_fixed(self.derived_media_url())
     }
 
     /// Returns a path parameter.
