@@ -55,14 +55,25 @@ pub struct Handling(Rc<Activity>);
 /// A request and its response. Until this is dropped and what was taken of the response is written, no further request is read.
 pub struct Exchange(Rc<Activity>);
 
+/// Begins the exchange of a request that was just parsed, whose body may be read then, and its handling. `None` for one without a
+/// connection.
+pub fn begin(request: &HttpRequest) -> Option<(Exchange, Handling)> {
+    let activity = request.conn_data::<Rc<Activity>>()?;
+    let body = Body::of(request);
+    Some((Exchange::begin(activity, body), Handling::of(activity, body)))
+}
+
 impl Handling {
-    /// Begins to handle a request. `None` for one without a connection.
+    /// Begins to handle a request further than its exchange, as one whose response is a stream. `None` for one without a connection.
     pub fn begin(request: &HttpRequest) -> Option<Self> {
-        let activity = request.conn_data::<Rc<Activity>>()?;
+        request.conn_data().map(|activity| Self::of(activity, Body::of(request)))
+    }
+
+    fn of(activity: &Rc<Activity>, body: Body) -> Self {
         activity.handling.set(activity.handling.get() + 1);
-        activity.has_unread_body.set(Body::of(request) != Body::Absent);
+        activity.has_unread_body.set(body != Body::Absent);
         activity.ignored.set(0);
-        Some(Self(Rc::clone(activity)))
+        Self(Rc::clone(activity))
     }
 }
 
@@ -75,18 +86,16 @@ impl Drop for Handling {
 }
 
 impl Exchange {
-    /// Begins the exchange of a request that was just parsed: its body may be read. `None` for one without a connection.
-    pub fn begin(request: &HttpRequest) -> Option<Self> {
-        let activity = request.conn_data::<Rc<Activity>>()?;
+    fn begin(activity: &Rc<Activity>, body: Body) -> Self {
         let mut boundary = activity.boundary.get();
-        boundary.begin_body(Body::of(request));
+        boundary.begin_body(body);
         activity.boundary.set(boundary);
         activity.unanswered.set(activity.unanswered.get() + 1);
         activity.is_responding.set(false);
         if boundary.is_open() {
             activity.wake_if_held();
         }
-        Some(Self(Rc::clone(activity)))
+        Self(Rc::clone(activity))
     }
 
     /// The response is about to be sent.

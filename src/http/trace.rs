@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use conclave_model::Problem;
 
-use super::activity::{Exchange, Handling};
+use super::activity;
 use super::error::ApiError;
 use super::head::{handle_as_get, sent_method};
 use super::response_body::ResponseBody;
@@ -48,8 +48,7 @@ pub async fn trace(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let id = Uuid::now_v7();
-    let exchange = Exchange::begin(request.request());
-    let _handling = Handling::begin(request.request());
+    let (exchange, _handling) = activity::begin(request.request()).unzip();
     let asks_for_head = handle_as_get(&mut request);
     request.extensions_mut().insert(RequestId(id));
     // The request itself cannot be kept for the case of a panic: the router wants it for its own.
