@@ -1,11 +1,12 @@
 //! The data directory: its creation, its lock files and the database in it.
 
-use std::fs::{File, Metadata, TryLockError};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use conclave_db::{CommitHook, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault, private_file};
+use conclave_db::{
+    CommitHook, FilePlace, Location, OlderSchema, Store, StoreMetrics, StoreOptions, Vault, private_file,
+};
 use conclave_model::{Clock, NodeId};
 
 use crate::config::{Config, ConfigError, MediaCredentials};
@@ -72,36 +73,9 @@ impl DirectoryLock {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn place(&self) -> io::Result<LockPlace> {
-        self.file.metadata().map(|metadata| LockPlace { path: self.path.clone(), id: file_id(&metadata) })
+    pub fn place(&self) -> io::Result<FilePlace> {
+        self.file.metadata().map(|metadata| FilePlace::new(self.path.clone(), &metadata))
     }
-}
-
-/// Where the file of a lock was, and which one it is.
-#[derive(Debug, Clone)]
-pub struct LockPlace {
-    path: PathBuf,
-    id: (u64, u64),
-}
-
-impl LockPlace {
-    /// Whether the file is still there. It is not once its file system was unmounted, or another one mounted over it: what is written
-    /// to the data directory then is found by no later server. Blocks.
-    #[must_use]
-    pub fn is_there(&self) -> bool {
-        match self.path.metadata() {
-            Ok(metadata) => file_id(&metadata) == self.id,
-            Err(error) => !matches!(
-                error.kind(),
-                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::StaleNetworkFileHandle
-            ),
-        }
-    }
-}
-
-/// Tells one file from another: the device, and the number of the file on it.
-fn file_id(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
 }
 
 impl Drop for DirectoryLock {

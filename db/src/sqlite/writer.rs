@@ -5,9 +5,7 @@
 //! ([`Queue`](crate::writer::Queue)), so that none waits for the many jobs of another.
 
 use std::cell::Cell;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +16,7 @@ use super::commit_count::CommitCount;
 use super::damage::Damage;
 use super::write_turn::WriteTurn;
 use crate::error::StoreError;
+use crate::file_place::FilePlace;
 use crate::metrics::StoreMetrics;
 use crate::outbox::{CommitHook, CommittedEvent};
 use crate::sql::Sql;
@@ -45,15 +44,8 @@ pub(super) struct Thread {
     damage: Damage,
     /// Whether the connection refuses to change damaged tables.
     is_guarded: Cell<bool>,
-    /// Where the file is, and which one it was when it was opened; `None` for a database in memory.
-    place: Option<(PathBuf, FileId)>,
-}
-
-/// Tells one file from another: the device, and the number of the file on it.
-type FileId = (u64, u64);
-
-fn file_id(path: &Path) -> io::Result<FileId> {
-    path.metadata().map(|metadata| (metadata.dev(), metadata.ino()))
+    /// Where the file was opened; `None` for a database in memory.
+    place: Option<FilePlace>,
 }
 
 /// The jobs of one transaction, and those that may be added to it.
@@ -90,20 +82,10 @@ impl Thread {
         let path = PathBuf::from(connection.path().unwrap_or_default());
         let turn = WriteTurn::new(&path, Arc::clone(&shared.is_server));
         let is_file = !path.as_os_str().is_empty();
-        let id = is_file.then(|| file_id(&path)).transpose();
-        let id = id.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-        let (is_guarded, place) = (Cell::new(false), id.map(|id| (path, id)));
+        let metadata = is_file.then(|| path.metadata()).transpose();
+        let metadata = metadata.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+        let (is_guarded, place) = (Cell::new(false), metadata.map(|metadata| FilePlace::new(path, &metadata)));
         Ok(Self { connection, turn, shared, commits, hook, damage, is_guarded, place })
-    }
-
-    /// Whether the file is where it was opened. It is not once its file system was unmounted, or another mounted over it: what is
-    /// written then is found by no later server.
-    fn is_in_place(&self) -> bool {
-        let Some((path, id)) = &self.place else { return true };
-        match file_id(path) {
-            Ok(found) => found == *id,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-        }
     }
 
     /// Runs the jobs until none can come any more.
@@ -182,7 +164,7 @@ impl Thread {
             self.sql("COMMIT").map(|()| Committed { events, took: ran.elapsed() })
         });
         let committed = committed.and_then(|committed| {
-            if self.is_in_place() {
+            if self.place.as_ref().is_none_or(FilePlace::is_there) {
                 return Ok(committed);
             }
             let _ = self.shared.end.set(WriterEnd::FileGone);
