@@ -233,8 +233,7 @@ impl Store {
         at: Timestamp,
         departure: Departure,
     ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave { at, departure, empty_since: Some(at) };
-        self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| p.sid == sid, leave)).await
+        self.record_one(project, room, sid, Leave { at, departure, empty_since: Some(at) }).await
     }
 
     /// Records a leave that the stop of the server causes. A room that it empties starts its timer when a server runs again
@@ -250,7 +249,16 @@ impl Store {
         at: Timestamp,
         departure: Departure,
     ) -> Result<RoomSnapshot, StoreError> {
-        let leave = Leave { at, departure, empty_since: None };
+        self.record_one(project, room, sid, Leave { at, departure, empty_since: None }).await
+    }
+
+    async fn record_one(
+        &self,
+        project: ProjectId,
+        room: RoomId,
+        sid: ParticipantSid,
+        leave: Leave,
+    ) -> Result<RoomSnapshot, StoreError> {
         self.write(Queue::of(&project), move |tx| record_leaves(tx, &project, room, |p| p.sid == sid, leave)).await
     }
 

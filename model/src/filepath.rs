@@ -72,14 +72,24 @@ impl FromStr for FilePath {
     }
 }
 
+/// A character of a pattern that is none of these, no slash, no backslash, and does not control the text or its direction
+/// ([`is_deceptive`]).
+macro_rules! other_than {
+    ($these:literal) => {
+        concat!("[^", $these, r"/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+    };
+}
+
+/// The pattern of a component: not empty, and neither `.` nor `..`.
+macro_rules! component {
+    () => {
+        concat!(r"(\.{0,2}", other_than!("."), other_than!(""), r"*|\.{3}", other_than!(""), "*)")
+    };
+}
+
 impl FilePath {
-    /// The pattern of every path: parts between slashes, none of them empty, `.` or `..`.
-    pub const PATTERN: &'static str = concat!(
-        r"^(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069][^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*",
-        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*)",
-        r"(/(\.{0,2}[^./\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069][^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*",
-        r"|\.{3}[^/\\\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]*))*$"
-    );
+    /// The pattern of every path that a client asks for: components between slashes.
+    pub const PATTERN: &'static str = concat!("^", component!(), "(/", component!(), ")*$");
 }
 
 crate::schema::wire_text!(

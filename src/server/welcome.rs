@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use conclave_model::key::ApiKey;
-use uuid::Uuid;
+use conclave_model::secret::{UNAMBIGUOUS, random_text};
 
 use crate::data_dir::DEFAULT_DATA;
 
@@ -15,9 +15,7 @@ const PLAIN: &str = "/._-+:,@%";
 
 /// Returns a room name that no start has used: a project has a room of a name once.
 pub(super) fn room_name() -> String {
-    // The end of a UUIDv7 is random, its beginning the time.
-    let id = Uuid::now_v7().simple().to_string();
-    format!("hello-{}", &id[id.len() - 6..])
+    format!("hello-{}", random_text(6, UNAMBIGUOUS))
 }
 
 /// Returns the variables that the SDKs read, and three requests with them.

@@ -27,8 +27,7 @@ impl Machine {
         mut client: Client,
         now: Timestamp,
     ) -> Result<ParticipantSid, MachineError> {
-        self.check_identity(&claims.identity, claims.exchange())?;
-        self.common.check_running()?;
+        self.check_join(&claims)?;
         self.members.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.request(sid.clone(), claims.identity.clone());
@@ -44,8 +43,7 @@ impl Machine {
 
     /// Asks the control plane whether a client could join now, without joining.
     pub fn probe_join(&mut self, claims: Claims, now: Timestamp) -> Result<(), MachineError> {
-        self.check_identity(&claims.identity, claims.exchange())?;
-        self.common.check_running()?;
+        self.check_join(&claims)?;
         if self.members.is_full_for(&claims.identity) {
             return Err(MachineError::RoomFull);
         }
@@ -80,9 +78,15 @@ impl Machine {
         Ok(())
     }
 
+    /// Checks that the token of a join takes its identity from nobody, and that the server does not stop.
+    pub(super) fn check_join(&self, claims: &Claims) -> Result<(), MachineError> {
+        self.check_identity(&claims.identity, claims.exchange())?;
+        self.common.check_running()
+    }
+
     /// Checks that a token from a room code that is not locked to an identity takes it from no other participant. One that joins again
     /// with its own token replaces itself.
-    pub(super) fn check_identity(&self, identity: &Identity, exchange: Option<&str>) -> Result<(), MachineError> {
+    fn check_identity(&self, identity: &Identity, exchange: Option<&str>) -> Result<(), MachineError> {
         let Some(exchange) = exchange else { return Ok(()) };
         let connected = self.members.get(identity).and_then(|sid| self.participants.get(sid));
         let is_other = connected.is_some_and(|member| member.participant().exchange() != Some(exchange));

@@ -58,10 +58,8 @@ impl Machine {
             // Others may come whose tracks are not.
             EgressSource::RoomComposite { .. } => return Ok(()),
         };
-        let visible =
-            self.active_members().filter(|local| !local.grants.hidden && may_contain(source, local.identity()));
-        let tracks: Vec<_> = visible.flat_map(media_tracks).filter(|(track, _)| is_of(source, track)).collect();
-        let is_empty = !tracks.is_empty() && tracks.iter().all(|(_, is_encrypted)| *is_encrypted);
+        let mut tracks = self.media_tracks_of(source).peekable();
+        let is_empty = tracks.peek().is_some() && tracks.all(|(_, is_encrypted)| is_encrypted);
         if is_empty { Err(MediaError::Encrypted { field }) } else { Ok(()) }
     }
 
@@ -137,11 +135,14 @@ impl Machine {
 
     /// Returns the tracks that an egress would contain if they were not encrypted end to end.
     fn encrypted(&self, source: &EgressSource) -> BTreeSet<TrackSid> {
+        self.media_tracks_of(source).filter(|(_, is_encrypted)| *is_encrypted).map(|(track, _)| track.sid).collect()
+    }
+
+    /// Returns the tracks that an egress is about, and whether they are encrypted end to end.
+    fn media_tracks_of(&self, source: &EgressSource) -> impl Iterator<Item = (AttendeeTrack, bool)> {
         let visible =
-            self.active_members().filter(|local| !local.grants.hidden && may_contain(source, local.identity()));
-        let encrypted =
-            visible.flat_map(media_tracks).filter(|(track, is_encrypted)| *is_encrypted && is_of(source, track));
-        encrypted.map(|(track, _)| track.sid).collect()
+            self.active_members().filter(move |local| !local.grants.hidden && may_contain(source, local.identity()));
+        visible.flat_map(media_tracks).filter(move |(track, _)| is_of(source, track))
     }
 }
 

@@ -16,8 +16,7 @@ impl Machine {
     /// Begins a join and reports it. The participant is counted, but hidden from all others until
     /// [`Machine::complete_join`]. A member with the same identity is disconnected first.
     pub fn begin_join(&mut self, claims: Claims, now: Timestamp) -> Result<ParticipantSid, MachineError> {
-        self.check_identity(&claims.identity, claims.exchange())?;
-        self.common.check_running()?;
+        self.check_join(&claims)?;
         let replaced = self.members.check_capacity(&claims.identity, claims.max_participants())?;
         let sid: ParticipantSid = unused_id("PA_", |sid| self.participants.contains_key(sid));
         self.members.insert(claims.identity.clone(), sid.clone());

@@ -30,8 +30,9 @@ pub struct Transcoding {
     length_size: usize,
     running: Option<Transcoder>,
     failures: u32,
-    /// When the first message came; `None` once ffmpeg has made something.
+    /// When the first message came, if one did.
     awaited_since: Option<Instant>,
+    /// Whether ffmpeg has made something.
     has_made: bool,
     /// Whether the video has the extended header of Enhanced RTMP.
     is_extended: bool,
