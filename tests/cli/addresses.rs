@@ -1,8 +1,6 @@
 //! `--listen` and `--admin`: short forms, and ports that are in use.
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -10,17 +8,7 @@ use crate::deployment::Deployment;
 
 /// Starts `conclave dev`, and returns the URLs of its listeners. It is killed.
 fn addresses(deployment: &Deployment, arguments: &[&str]) -> [String; 2] {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["--data", deployment.data().to_str().unwrap(), "dev"])
-        .args(arguments)
-        .current_dir(deployment.dir.path())
-        .env_clear()
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (mut process, line) = deployment.start_dev(arguments);
     process.kill().unwrap();
     process.wait().unwrap();
     let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{arguments:?}: {line:?}: {error}"));

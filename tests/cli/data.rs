@@ -1,10 +1,8 @@
 //! The data directory: who may read it, backups, and commands beside a running server.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -112,17 +110,7 @@ fn a_restored_file_of_an_older_version_is_migrated_by_the_next_start() {
 fn a_second_server_on_the_same_data_directory_is_refused_and_changes_nothing() {
     let deployment = Deployment::new();
     let arguments = ["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
-    let mut first = Command::new(env!("CARGO_BIN_EXE_conclave"))
-        .args(["--data", deployment.data().to_str().unwrap()])
-        .args(arguments)
-        .current_dir(deployment.dir.path())
-        .env_clear()
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let (mut first, line) = deployment.start_dev(&arguments[1..]);
     assert!(line.starts_with(r#"{"ready":true,"api":"http://127.0.0.1:"#), "{line}");
     let ready: Value = serde_json::from_str(&line).unwrap();
 

@@ -1,8 +1,9 @@
 //! A deployment in a temporary directory, and what a command returns in it.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -46,6 +47,22 @@ impl Deployment {
             .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         CommandResult { code: status.code().unwrap(), stdout: text(stdout), stderr: text(stderr) }
+    }
+
+    /// Starts `conclave dev` with these further arguments. Returns the process, which the caller kills, and its ready line.
+    pub fn start_dev(&self, arguments: &[&str]) -> (Child, String) {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_conclave"))
+            .args(["--data", self.data().to_str().unwrap(), "dev"])
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .env_clear()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (process, line)
     }
 
     /// Runs a command with `--json`, which must succeed, and returns the JSON.

@@ -300,6 +300,11 @@ impl Client {
         self.send_packet(&packet);
     }
 
+    /// Whether its channel for reliable data is open, the last part of its connection.
+    pub fn has_channel(&self) -> bool {
+        self.transport.connection.channels.contains_key("_reliable")
+    }
+
     /// Sends a data packet.
     pub fn send_packet(&mut self, packet: &proto::DataPacket) {
         let sent = self.transport.connection.send_message("_reliable", &packet.encode_to_vec(), Instant::now());

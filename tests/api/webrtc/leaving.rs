@@ -99,6 +99,8 @@ fn a_stop_ends_the_sessions_of_clients_and_asks_them_to_connect_anew() {
     call.join("alice", "host");
     call.join("bob", "guest");
     call.speak(0);
+    // str0m takes the end of a channel that has not been opened for an error of the client.
+    call.wait("all have connected", |call| call.clients.iter().all(Client::has_channel));
     let Call { app, mut clients, .. } = call;
     let stopped = app.now();
     let app = app.restart_after(Duration::from_secs(3_600));

@@ -155,7 +155,10 @@ fn a_database_that_refuses_writes_for_long_leaves_the_active_server_active() {
         database.end_sessions();
         until(&first, |state| state.failure.is_some()).await;
         // Longer than the silence after which a standby takes over.
-        tokio::time::sleep(LeaseTiming::default().silence + Duration::from_secs(2)).await;
+        let silence = LeaseTiming::default().silence + Duration::from_secs(2);
+        while first.renewal_age().is_some_and(|age| age < silence) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         assert_eq!(second.state().standing, Standing::Standby { obstacle: None });
         let mut session = database.session();
         session.run("SET default_transaction_read_only = off");
