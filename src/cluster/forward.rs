@@ -56,13 +56,20 @@ impl Forwarder {
     pub(super) async fn respond(&self, request: HttpRequest, payload: Payload) -> HttpResponse {
         let known = self.shared.nodes.subscribe();
         let is_misdirected = sent_to(&request, &self.shared.proxies).is_some() && !known.borrow().is_this();
-        let mut response = if is_misdirected {
+        let passed = if is_misdirected {
             // To pass it on might send it in a circle.
-            NotActive::Standby.to_http()
+            Ok(NotActive::Standby.to_http())
         } else {
-            self.pass(request, payload, known.clone()).await.unwrap_or_else(|problem| ApiError::from(problem).to_http())
+            self.pass(request.clone(), payload, known.clone()).await
         };
-        response.extensions_mut().insert(PassedOn);
+        let mut response = match passed {
+            Ok(mut response) => {
+                response.extensions_mut().insert(PassedOn);
+                response
+            }
+            // The active node has not counted it.
+            Err(problem) => self.shared.fixed.respond(&request, || ApiError::from(problem).to_http()),
+        };
         if known.borrow().is_this() && response.head().connection_type() != ConnectionType::Upgrade {
             // The next request shall come to the listener of the active node.
             response.head_mut().set_connection_type(ConnectionType::Close);

@@ -35,7 +35,8 @@ use tokio::time::Instant;
 
 use crate::http::client_address::TrustedProxies;
 use crate::http::frame::payload::LIMIT;
-use crate::http::resource::health;
+use crate::http::limits::FixedLimits;
+use crate::http::resource::public_health;
 pub use active::ActiveListener;
 use connection::Connector;
 use forward::Forwarder;
@@ -61,6 +62,8 @@ pub struct PassThroughOptions {
     pub longest_hold: Duration,
     /// How long a connection to a node may be idle, as each node has it.
     pub keep_alive: Duration,
+    /// The limits of responses that this node makes itself.
+    pub fixed: Arc<FixedLimits>,
     /// Counts what is passed on.
     pub metrics: ClusterMetrics,
 }
@@ -76,6 +79,7 @@ pub struct PassThrough {
     memory: Arc<Semaphore>,
     longest_idle: Duration,
     connector: Connector,
+    fixed: Arc<FixedLimits>,
     metrics: ClusterMetrics,
     is_stopping: watch::Sender<bool>,
     /// Whether the active node answers through this one.
@@ -88,7 +92,7 @@ impl PassThrough {
     /// Nothing is passed on yet.
     #[must_use]
     pub fn new(options: PassThroughOptions) -> Arc<Self> {
-        let PassThroughOptions { nodes, proxies, most_held, longest_hold, keep_alive, metrics } = options;
+        let PassThroughOptions { nodes, proxies, most_held, longest_hold, keep_alive, fixed, metrics } = options;
         Arc::new(Self {
             nodes,
             proxies,
@@ -98,6 +102,7 @@ impl PassThrough {
             // The node closes it after the whole time. What is sent at that moment would be lost.
             longest_idle: keep_alive / 2,
             connector: Connector::default(),
+            fixed,
             metrics,
             is_stopping: watch::Sender::default(),
             reachability: Mutex::default(),
@@ -112,7 +117,7 @@ impl PassThrough {
 
     /// Routes the API listener of a standby: it tells that it is alive, and all else is passed on. Called by each worker.
     pub fn configure(self: &Arc<Self>, config: &mut web::ServiceConfig) {
-        health(config);
+        public_health(config, &self.fixed);
         let forwarder = Rc::new(Forwarder::new(Arc::clone(self)));
         config.default_service(web::to(move |request: HttpRequest, payload: web::Payload| {
             let forwarder = Rc::clone(&forwarder);

@@ -8,7 +8,7 @@ use super::error::ApiError;
 use super::metrics::NO_OPERATION;
 use super::operation::Operation;
 use super::origins::is_preflight;
-use super::resource::{health_and_description, method_not_allowed, no_such_route};
+use super::resource::{method_not_allowed, no_such_route, public_description, public_health};
 use super::spec::Method;
 use super::state::AppState;
 use super::trace::SecretPath;
@@ -19,7 +19,8 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     for (path, operations) in by_path() {
         config.service(resource(path, operations, state));
     }
-    health_and_description(config, state);
+    public_health(config, &state.checks.fixed);
+    public_description(config, &state.checks.fixed);
     files::configure(config, state);
     if let Some(page) = &state.api.call_page {
         call::configure(config, state, page);

@@ -4,12 +4,13 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use actix_web::HttpRequest;
+use actix_web::{HttpRequest, HttpResponse};
 use conclave_model::key::{ApiKey, ApiKeyPrefix};
 use conclave_model::{ClientAddress, Clock, ErrorCode, Problem, Rate, RateLimits};
 use parking_lot::RwLock;
 
 use super::client_address::TrustedProxies;
+use super::error::ApiError;
 use super::spec::OpenRates;
 
 /// BLAKE3 of an API key, or of a secret in a path.
@@ -39,7 +40,6 @@ pub struct Limits {
     lookups: RwLock<Lookups>,
     exchange: OpenLimits,
     signalling: RateLimits<ClientAddress>,
-    fixed: RateLimits<ClientAddress>,
     trusted_proxies: TrustedProxies,
 }
 
@@ -61,7 +61,6 @@ impl Limits {
                 secrets: RateLimits::new(clock, exchanges),
             },
             signalling: RateLimits::new(clock, SIGNALLING),
-            fixed: RateLimits::new(clock, FIXED),
             clock: clock.clone(),
             trusted_proxies,
         }
@@ -130,14 +129,6 @@ impl Limits {
         self.check_client(&self.signalling, request)
     }
 
-    /// Counts a request for what is the same for everyone, by the client's address.
-    ///
-    /// # Errors
-    /// 429 `rate_limited`.
-    pub fn check_fixed(&self, request: &HttpRequest) -> Result<(), Problem> {
-        self.check_client(&self.fixed, request)
-    }
-
     /// Returns the client's address, as far as it is known.
     pub fn client_address(&self, request: &HttpRequest) -> Option<ClientAddress> {
         self.trusted_proxies.client(request)
@@ -160,10 +151,7 @@ impl Limits {
     }
 
     fn check_client(&self, limits: &RateLimits<ClientAddress>, request: &HttpRequest) -> Result<(), Problem> {
-        match self.trusted_proxies.client(request) {
-            Some(client) => limits.check(&client).map_err(rate_limited),
-            None => Ok(()),
-        }
+        check_client(limits, &self.trusted_proxies, request)
     }
 
     fn open(&self, rates: OpenRates) -> &OpenLimits {
@@ -176,6 +164,38 @@ impl Limits {
     pub fn forget_refusals(&self) {
         let now = self.clock.monotonic();
         self.lookups.write().refused.retain(|_, until| *until > now);
+    }
+}
+
+/// The rate of each client address for responses that need no credential and no record, on every listener that is open to everyone.
+/// Routes, standbys and the redirect to `https` share it.
+pub struct FixedLimits {
+    addresses: RateLimits<ClientAddress>,
+    trusted_proxies: TrustedProxies,
+}
+
+impl FixedLimits {
+    /// Limits with nothing taken yet. Behind one of the proxies, the client's address is the forwarded one.
+    #[must_use]
+    pub fn new(clock: &Clock, trusted_proxies: TrustedProxies) -> Self {
+        Self { addresses: RateLimits::new(clock, FIXED), trusted_proxies }
+    }
+
+    /// Counts a request by the client's address, and returns its response, or 429 `rate_limited`.
+    pub fn respond(&self, request: &HttpRequest, respond: impl FnOnce() -> HttpResponse) -> HttpResponse {
+        let checked = check_client(&self.addresses, &self.trusted_proxies, request);
+        checked.map_or_else(|limited| ApiError::from(limited).to_http(), |()| respond())
+    }
+}
+
+fn check_client(
+    limits: &RateLimits<ClientAddress>,
+    proxies: &TrustedProxies,
+    request: &HttpRequest,
+) -> Result<(), Problem> {
+    match proxies.client(request) {
+        Some(client) => limits.check(&client).map_err(rate_limited),
+        None => Ok(()),
     }
 }
 

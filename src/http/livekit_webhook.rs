@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::error::ApiError;
 use super::frame::payload::BodyError;
-use super::resource::single_method_resource;
+use super::resource::public_resource;
 use super::spec::Method;
 use super::state::AppState;
 
@@ -23,7 +23,7 @@ const OPERATION: &str = "livekit_webhook";
 
 /// Routes the webhook.
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: &LivekitPlane) {
-    let (state, plane) = (Arc::clone(state), plane.clone());
+    let (state, plane, fixed) = (Arc::clone(state), plane.clone(), Arc::clone(&state.checks.fixed));
     let route = web::post().to(move |request: HttpRequest, payload: Payload| {
         let (state, plane) = (Arc::clone(&state), plane.clone());
         async move {
@@ -36,7 +36,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
             response
         }
     });
-    config.service(single_method_resource("/media/livekit/webhook", Method::Post, route));
+    config.service(public_resource("/media/livekit/webhook", Method::Post, route, &fixed));
 }
 
 /// Verifies the signature, and only then reads the report.

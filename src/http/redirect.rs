@@ -20,7 +20,8 @@ const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let state = Arc::clone(state);
     config.default_service(web::to(move |request: HttpRequest| {
-        let response = challenge(&request, &state).unwrap_or_else(|| redirect(&request, state.api.port));
+        let response = challenge(&request, &state)
+            .unwrap_or_else(|| state.checks.fixed.respond(&request, || redirect(&request, state.api.port)));
         async move { response }
     }));
 }

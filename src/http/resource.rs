@@ -1,5 +1,6 @@
 //! Resources beside the operations: paths with one method, and the responses to a path or a method that does not exist.
 
+use std::future::{Ready, ready};
 use std::sync::{Arc, LazyLock};
 
 use actix_web::http::header::{ALLOW, HeaderValue};
@@ -8,14 +9,14 @@ use conclave_model::{ErrorCode, Problem};
 
 use super::error::ApiError;
 use super::head::with_head;
+use super::limits::FixedLimits;
 use super::spec::Method;
-use super::state::AppState;
 use super::{openapi, v1};
 
 const HEALTH: &str = "/healthz";
 const OPENAPI: &str = "/openapi.json";
 
-/// Routes `/healthz`, which answers while the process serves.
+/// Routes `/healthz` on the admin listener, without a rate. It answers while the process serves.
 pub fn health(config: &mut web::ServiceConfig) {
     config.service(single_method_resource(HEALTH, Method::Get, web::get().to(async || alive())));
 }
@@ -27,7 +28,7 @@ fn alive() -> HttpResponse {
 /// The OpenAPI description, written when it is first asked for.
 static DESCRIPTION: LazyLock<web::Bytes> = LazyLock::new(|| openapi::text(v1::operations()).into());
 
-/// Routes the OpenAPI description, which needs no credential.
+/// Routes the OpenAPI description on the admin listener, without a rate.
 pub fn describe(config: &mut web::ServiceConfig) {
     config.service(single_method_resource(OPENAPI, Method::Get, web::get().to(async || description())));
 }
@@ -36,25 +37,44 @@ fn description() -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(DESCRIPTION.clone())
 }
 
-/// Routes both on a listener for everyone, where each address has a rate of them.
-pub fn health_and_description(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    config.service(fixed_resource(HEALTH, state, |_| alive()));
-    config.service(fixed_resource(OPENAPI, state, |_| description()));
+/// Routes `/healthz` on a public listener.
+pub fn public_health(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>) {
+    config.service(fixed_resource(HEALTH, limits, |_| alive()));
 }
 
-/// A path whose response to a GET needs no credential and no record. Each address has a rate of them.
+/// Routes the OpenAPI description on a public listener.
+pub fn public_description(config: &mut web::ServiceConfig, limits: &Arc<FixedLimits>) {
+    config.service(fixed_resource(OPENAPI, limits, |_| description()));
+}
+
+/// A path whose response to a GET needs no credential and no record.
 pub fn fixed_resource(
     path: &str,
-    state: &Arc<AppState>,
+    limits: &Arc<FixedLimits>,
     respond: impl Fn(&HttpRequest) -> HttpResponse + Clone + 'static,
 ) -> actix_web::Resource {
-    let state = Arc::clone(state);
-    let route = web::get().to(move |request: HttpRequest| {
-        let checked = state.checks.limits.check_fixed(&request);
-        let response = checked.map_or_else(|limited| ApiError::from(limited).to_http(), |()| respond(&request));
-        async { response }
-    });
-    single_method_resource(path, Method::Get, route)
+    let route = web::get().to(fixed_handler(limits, respond));
+    public_resource(path, Method::Get, route, limits)
+}
+
+/// A path of a public listener that takes one method.
+pub fn public_resource(
+    path: &str,
+    method: Method,
+    route: actix_web::Route,
+    limits: &Arc<FixedLimits>,
+) -> actix_web::Resource {
+    let other = fixed_handler(limits, move |_| method_not_allowed(method.as_str()));
+    web::resource(path).route(route).default_service(web::to(other))
+}
+
+/// A handler whose response needs no credential and no record. Each client address has a rate of such responses.
+pub fn fixed_handler(
+    limits: &Arc<FixedLimits>,
+    respond: impl Fn(&HttpRequest) -> HttpResponse + Clone + 'static,
+) -> impl Fn(HttpRequest) -> Ready<HttpResponse> + Clone + 'static {
+    let limits = Arc::clone(limits);
+    move |request| ready(limits.respond(&request, || respond(&request)))
 }
 
 /// 405 `method_not_allowed`, with the methods that the path takes: those listed, and `HEAD` where `GET` is.
@@ -68,7 +88,7 @@ pub fn method_not_allowed(allowed: &str) -> HttpResponse {
     response
 }
 
-/// A path beside the operations that takes one method.
+/// A path of the admin listener that takes one method.
 pub fn single_method_resource(path: &str, method: Method, route: actix_web::Route) -> actix_web::Resource {
     let other = web::to(move || async move { method_not_allowed(method.as_str()) });
     web::resource(path).route(route).default_service(other)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use conclave_model::{ErrorCode, Problem};
 
 use super::admin_token::AdminToken;
@@ -12,9 +12,10 @@ use super::console::access::{ConsoleAccess, Guarded};
 use super::error::ApiError;
 use super::frame::payload::BodyReader;
 use super::lease::LeaseView;
+use super::limits::FixedLimits;
 use super::metrics::Metrics;
 use super::redirect::redirect;
-use super::resource::{describe, health};
+use super::resource::{fixed_handler, public_description, public_health};
 use crate::config::HostName;
 
 /// `Retry-After` of every request that needs the records.
@@ -43,6 +44,8 @@ pub struct StandbyState {
     pub is_stopping: Arc<AtomicBool>,
     /// The port of the API listener.
     pub port: u16,
+    /// The limits of its responses on the public listeners.
+    pub fixed: Arc<FixedLimits>,
 }
 
 impl Guarded for StandbyState {
@@ -56,19 +59,16 @@ impl Guarded for StandbyState {
 }
 
 /// Routes the API listener: every operation is unavailable.
-pub fn configure(config: &mut web::ServiceConfig, _: &Arc<StandbyState>) {
-    health(config);
-    describe(config);
-    config.default_service(web::to(async || unavailable()));
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
+    public_health(config, &state.fixed);
+    public_description(config, &state.fixed);
+    config.default_service(web::to(fixed_handler(&state.fixed, |_| unavailable())));
 }
 
 /// Routes the listener that redirects to `https`.
 pub fn configure_redirect(config: &mut web::ServiceConfig, state: &Arc<StandbyState>) {
     let port = state.port;
-    config.default_service(web::to(move |request: HttpRequest| {
-        let response = redirect(&request, port);
-        async move { response }
-    }));
+    config.default_service(web::to(fixed_handler(&state.fixed, move |request| redirect(request, port))));
 }
 
 /// The answer to each operation: 503 `database_unavailable`, with the time after which to retry.

@@ -23,7 +23,7 @@ use super::downloads::Downloads;
 use super::frame::payload::BodyReader;
 use super::key_locks::KeyLocks;
 use super::lease::LeaseView;
-use super::limits::Limits;
+use super::limits::{FixedLimits, Limits};
 use super::media_url::MediaUrl;
 use super::metrics::Metrics;
 use super::origins::Origins;
@@ -88,6 +88,8 @@ impl Guarded for AppState {
 pub struct RequestChecks {
     /// The limits of request rates.
     pub limits: Limits,
+    /// The limits of responses that need no credential and no record.
+    pub fixed: Arc<FixedLimits>,
     /// The requests that are admitted.
     pub admission: Arc<Admission>,
     /// The browser origins that may call.

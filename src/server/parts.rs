@@ -32,7 +32,7 @@ use crate::http::console::history::{self, Sample};
 use crate::http::downloads::Downloads;
 use crate::http::frame::payload::{self, BodyReader};
 use crate::http::key_locks::KeyLocks;
-use crate::http::limits::Limits;
+use crate::http::limits::{FixedLimits, Limits};
 use crate::http::livekit_webhook;
 use crate::http::metrics::Metrics;
 use crate::http::origins::Origins;
@@ -94,10 +94,11 @@ pub(super) fn actor_context(
 const LINK_REQUESTS: AdmissionLimits = AdmissionLimits { total: 1_024, running: 4, beside_others: 2, waiting: 60 };
 
 /// Returns what decides whether and when a request is handled.
-pub(super) fn checks(config: &Config, clock: &Clock, metrics: &Metrics) -> RequestChecks {
+pub(super) fn checks(config: &Config, clock: &Clock, metrics: &Metrics, fixed: Arc<FixedLimits>) -> RequestChecks {
     let reader = |memory| BodyReader::new(config.http.request_timeout, memory);
     RequestChecks {
         limits: limits(config, clock),
+        fixed,
         admission: admission(config, metrics),
         origins: origins(config),
         key_locks: KeyLocks::default(),
@@ -113,6 +114,11 @@ fn limits(config: &Config, clock: &Clock) -> Limits {
     let requests = Rate { per_second: settings.requests_per_second, burst: settings.burst };
     let exchanges = Rate { per_second: settings.exchange_per_second, burst: settings.exchange_burst };
     Limits::new(clock, requests, exchanges, TrustedProxies(config.http.trusted_proxies.clone()))
+}
+
+/// Returns the limits of responses that need no credential and no record.
+pub(super) fn fixed_limits(config: &Config, clock: &Clock) -> Arc<FixedLimits> {
+    Arc::new(FixedLimits::new(clock, TrustedProxies(config.http.trusted_proxies.clone())))
 }
 
 /// Returns what is taken of requests that standbys pass on, for a server that has become active in a cluster.

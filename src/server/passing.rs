@@ -11,6 +11,7 @@ use crate::cluster::{ClusterMetrics, LONGEST_HOLD, PassThrough, PassThroughOptio
 use crate::config::Config;
 use crate::error::CliError;
 use crate::http::client_address::TrustedProxies;
+use crate::http::limits::FixedLimits;
 use crate::http::metrics::Metrics;
 
 /// How long a node that stops is not ready before it closes its sockets. Load balancers send it nothing more by then: a connection that is
@@ -28,7 +29,12 @@ impl Passing {
     ///
     /// # Errors
     /// The metrics are registered already.
-    pub(super) fn new(config: &Config, metrics: &Metrics, lease: &Lease) -> Result<Option<Self>, CliError> {
+    pub(super) fn new(
+        config: &Config,
+        metrics: &Metrics,
+        lease: &Lease,
+        fixed: &Arc<FixedLimits>,
+    ) -> Result<Option<Self>, CliError> {
         if config.cluster.url.is_none() {
             return Ok(None);
         }
@@ -40,6 +46,7 @@ impl Passing {
             most_held: usize::try_from(config.http.max_requests).unwrap_or(usize::MAX),
             longest_hold: LONGEST_HOLD,
             keep_alive: config.http.keep_alive,
+            fixed: Arc::clone(fixed),
             metrics: ClusterMetrics::new(metrics.registry())?,
         });
         Ok(Some(Self { through, nodes }))

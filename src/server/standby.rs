@@ -18,6 +18,7 @@ use crate::error::CliError;
 use crate::http::admin_token::AdminToken;
 use crate::http::console::access::ConsoleAccess;
 use crate::http::lease::LeaseView;
+use crate::http::limits::FixedLimits;
 use crate::http::metrics::Metrics;
 use crate::http::standby::{ReachesActive, StandbyState};
 use crate::tls::TlsAcceptor;
@@ -41,6 +42,7 @@ pub(super) struct StandbyParts<'a> {
     pub bound: &'a BoundListeners,
     pub metrics: &'a Metrics,
     pub acceptor: Option<TlsAcceptor>,
+    pub fixed: Arc<FixedLimits>,
 }
 
 /// Returns what tells whether requests that are passed on get anywhere.
@@ -56,10 +58,10 @@ impl Standby {
     /// # Errors
     /// The sockets cannot be served.
     pub(super) fn serve(lease: &Lease, view: Arc<LeaseView>, parts: StandbyParts<'_>) -> Result<Self, CliError> {
-        let StandbyParts { config, token, console, bound, metrics, acceptor } = parts;
+        let StandbyParts { config, token, console, bound, metrics, acceptor, fixed } = parts;
         // There are no media workers to relay to.
         let protocols = Protocols { tls: acceptor, turn: None };
-        let (passing, is_stopping) = (Passing::new(config, metrics, lease)?, Arc::default());
+        let (passing, is_stopping) = (Passing::new(config, metrics, lease, &fixed)?, Arc::default());
         let http = Arc::new(StandbyState {
             lease: view,
             metrics: metrics.clone(),
@@ -70,6 +72,7 @@ impl Standby {
             reaches_active: passing.as_ref().map(|passing| reaches_active(passing, lease)),
             is_stopping: Arc::clone(&is_stopping),
             port: bound.api.port(),
+            fixed,
         });
         let sockets = bound.sockets.try_clone().map_err(listeners::not_shared)?;
         let pass_through = passing.as_ref().map(|passing| Arc::clone(&passing.through));

@@ -35,6 +35,7 @@ use crate::http::console::history::History;
 use crate::http::derived_keys::DerivedKeys;
 use crate::http::event_stream::MOST_STREAMS;
 use crate::http::lease::{LeaseView, explain};
+use crate::http::limits::FixedLimits;
 use crate::http::media_url::{MediaUrl, names_all_addresses};
 use crate::http::metrics::Metrics;
 use crate::http::state::{AdminState, ApiListener, AppState, Planes};
@@ -56,6 +57,8 @@ pub struct StartingServer {
     /// The lease of the database, where servers share one.
     lease: Option<(Lease, Arc<LeaseView>)>,
     epoch: Option<i64>,
+    /// The limits of responses that need no record, the same before and after.
+    fixed: Arc<FixedLimits>,
     /// What answers while it is a standby.
     standby: Standby,
 }
@@ -83,6 +86,7 @@ impl StartingServer {
         let console = Arc::new(parts::console_access(config, *mode, admin_token.as_ref(), clock)?);
         let lease = start_lease(&options, &lock, &credentials, &urls, &bound, has_stepped_down)?;
         let lease = lease.map(|lease| metrics.lease(lease.clone()).map(|view| (lease, Arc::new(view)))).transpose()?;
+        let fixed = parts::fixed_limits(config, clock);
         let (epoch, standby) = (None, Standby::default());
         Ok(Self {
             options,
@@ -97,6 +101,7 @@ impl StartingServer {
             console,
             lease,
             epoch,
+            fixed,
             standby,
         })
     }
@@ -114,6 +119,7 @@ impl StartingServer {
             bound: &self.bound,
             metrics: &self.metrics,
             acceptor: self.tls.as_ref().map(|tls| tls.acceptor.clone()),
+            fixed: Arc::clone(&self.fixed),
         };
         self.standby = Standby::serve(&lease, view, parts)?;
         let (api, admin) = (self.urls.http.as_str(), format!("http://{}", self.bound.admin));
@@ -154,7 +160,7 @@ impl StartingServer {
     #[expect(clippy::too_many_lines, reason = "the order in which a server is built, read from top to bottom")]
     async fn build(self) -> Result<Server, CliError> {
         let Self { options, plans, lock, mut bound, metrics, credentials, mut tls, urls, .. } = self;
-        let Self { admin_token, console, lease, epoch, mut standby, .. } = self;
+        let Self { admin_token, console, lease, epoch, fixed, mut standby, .. } = self;
         let ServerOptions { config, origins, mode, data, clock } = options;
         let relay = EventRelay::default();
         let setup = store_setup(&config, &clock, &relay, &metrics, epoch);
@@ -217,7 +223,7 @@ impl StartingServer {
             billing: parts::billing(&config, &clock),
             webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
             egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
-            checks: parts::checks(&config, &clock, &metrics),
+            checks: parts::checks(&config, &clock, &metrics, fixed),
             metrics: metrics.clone(),
             clock,
             planes: Planes {

@@ -118,6 +118,16 @@ fn the_plain_listener_redirects_to_the_same_path_with_https() {
 }
 
 #[test]
+fn each_address_has_a_rate_of_redirects() {
+    let secured = Secured::start();
+    let head = "GET / HTTP/1.1\r\nHost: a\r\n";
+    let requests = format!("{head}\r\n").repeat(2_001) + head + "Connection: close\r\n\r\n";
+    let answers = plain(secured.app.redirect.unwrap(), &requests);
+    let count = |status: &str| answers.matches(&format!("HTTP/1.1 {status}")).count();
+    assert_eq!((count("308"), count("429")), (2_000, 2));
+}
+
+#[test]
 fn a_new_certificate_is_served_once_its_files_can_be_used() {
     let secured = Secured::start();
     let first = secured.certificate();

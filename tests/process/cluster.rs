@@ -18,14 +18,14 @@ use crate::support::tls::connect;
 use crate::support::{Request, Response, WAIT_LIMIT, eventually};
 
 /// A node of a cluster that has not been the active one.
-struct Standby {
+pub struct Standby {
     deployment: Deployment,
-    starting: Starting,
-    waiting: Waiting,
+    pub starting: Starting,
+    pub waiting: Waiting,
 }
 
 impl Standby {
-    fn start(first: &Deployment, url: &str) -> Self {
+    pub fn start(first: &Deployment, url: &str) -> Self {
         Self::start_with(first, url, |deployment| deployment)
     }
 
@@ -61,7 +61,7 @@ fn node(url: &str) -> Deployment {
 }
 
 /// An active server and a database whose key stays valid when another development server becomes active.
-fn active(database: &Database<'_>, change: impl FnOnce(Deployment) -> Deployment) -> (Deployment, Running) {
+pub fn active(database: &Database<'_>, change: impl FnOnce(Deployment) -> Deployment) -> (Deployment, Running) {
     let first = change(node(&database.url()));
     let active = first.start();
     database.run("UPDATE api_keys SET label = 'kept'");

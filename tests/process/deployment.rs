@@ -188,6 +188,10 @@ impl Starting {
         let [api, admin, key, project] = ["api", "admin", "api_key", "project_id"].map(text);
         Running { child, stdout: Some(stdout), api, admin, key, project }
     }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().unwrap())
+    }
 }
 
 impl Drop for Starting {

@@ -33,7 +33,7 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &
     for (name, content) in FILES {
         let policy = Arc::clone(&policy);
         let file = move |_: &HttpRequest| page_response(&policy).content_type(content_type(name)).body(content);
-        config.service(fixed_resource(&format!("/call/{name}"), state, file));
+        config.service(fixed_resource(&format!("/call/{name}"), &state.checks.fixed, file));
     }
     role::configure(config, state);
     if !page.embed_origins.is_empty() {
@@ -57,7 +57,7 @@ fn show(config: &mut web::ServiceConfig, state: &Arc<AppState>, page: &CallPage,
         let mut response = if parents.is_empty() { page_response(policy) } else { framed_page_response(policy) };
         response.insert_header((PERMISSIONS_POLICY, DEVICES)).content_type(ContentType::html()).body(text.clone())
     };
-    config.service(fixed_resource("/call", state, shown));
+    config.service(fixed_resource("/call", &state.checks.fixed, shown));
 }
 
 /// Routes the script that other pages load. It is public, so that a page with `crossorigin`, `integrity` or isolation may load it, too.
@@ -69,7 +69,7 @@ fn embed(config: &mut web::ServiceConfig, state: &Arc<AppState>, policy: Arc<str
             .content_type(JAVASCRIPT)
             .body(EMBED)
     };
-    config.service(fixed_resource("/embed.js", state, script));
+    config.service(fixed_resource("/embed.js", &state.checks.fixed, script));
 }
 
 fn content_type(name: &str) -> &'static str {

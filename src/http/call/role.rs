@@ -13,7 +13,7 @@ use crate::http::acting_role;
 use crate::http::error::ApiError;
 use crate::http::frame::credential;
 use crate::http::origins::check_same_origin;
-use crate::http::resource::single_method_resource;
+use crate::http::resource::public_resource;
 use crate::http::spec::Method;
 use crate::http::state::AppState;
 
@@ -28,12 +28,12 @@ struct Abilities {
 
 /// Routes the endpoint.
 pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
-    let state = Arc::clone(state);
+    let (state, fixed) = (Arc::clone(state), Arc::clone(&state.checks.fixed));
     let route = web::get().to(move |request: HttpRequest| {
         let state = Arc::clone(&state);
         async move { answer(&state, &request).await.unwrap_or_else(|error| error.to_http()) }
     });
-    config.service(single_method_resource("/call/role", Method::Get, route));
+    config.service(public_resource("/call/role", Method::Get, route, &fixed));
 }
 
 async fn answer(state: &AppState, request: &HttpRequest) -> Result<HttpResponse, ApiError> {

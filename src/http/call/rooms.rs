@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::http::error::ApiError;
 use crate::http::hosts::AllowedHosts;
 use crate::http::input::body;
-use crate::http::resource::single_method_resource;
+use crate::http::resource::public_resource;
 use crate::http::spec::Method;
 use crate::http::state::AppState;
 
@@ -39,12 +39,12 @@ struct OpenRoom {
 
 /// Routes the endpoint.
 pub(super) fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, project: &ProjectId) {
-    let (state, project) = (Arc::clone(state), project.clone());
+    let (state, project, fixed) = (Arc::clone(state), project.clone(), Arc::clone(&state.checks.fixed));
     let route = web::post().to(move |request: HttpRequest, payload: Payload| {
         let (state, project) = (Arc::clone(&state), project.clone());
         async move { open(&state, project, &request, payload).await.unwrap_or_else(|error| error.to_http()) }
     });
-    config.service(single_method_resource("/call/rooms", Method::Post, route));
+    config.service(public_resource("/call/rooms", Method::Post, route, &fixed));
 }
 
 async fn open(

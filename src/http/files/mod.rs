@@ -29,7 +29,8 @@ use super::error::ApiError;
 use super::frame::credential;
 use super::input::FromQuery;
 use super::metrics::NO_OPERATION;
-use super::resource::method_not_allowed;
+use super::resource::public_resource;
+use super::spec::Method;
 use super::state::AppState;
 use link::{DEFAULT_LIFE, LinkQuery, checked_life};
 
@@ -49,16 +50,9 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     let file = move |request: HttpRequest| respond(Arc::clone(&file_state), request, file);
     let link_state = Arc::clone(state);
     let link = move |request: HttpRequest| respond(Arc::clone(&link_state), request, link);
-    config.service(
-        web::resource("/files/recordings/{egress_id}")
-            .route(web::get().to(file))
-            .default_service(web::to(async || method_not_allowed("GET"))),
-    );
-    config.service(
-        web::resource("/files/recordings/{egress_id}/link")
-            .route(web::get().to(link))
-            .default_service(web::to(async || method_not_allowed("GET"))),
-    );
+    let fixed = &state.checks.fixed;
+    config.service(public_resource("/files/recordings/{egress_id}", Method::Get, web::get().to(file), fixed));
+    config.service(public_resource("/files/recordings/{egress_id}/link", Method::Get, web::get().to(link), fixed));
 }
 
 async fn respond(

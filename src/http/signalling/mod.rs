@@ -19,8 +19,9 @@ use conclave_media::embedded::{ConnectRequest, EmbeddedPlane, Refusal};
 
 use super::error::ApiError;
 use super::head::asks_for_head;
+use super::limits::FixedLimits;
 use super::request_boundary::opens_websocket;
-use super::resource::no_such_route;
+use super::resource::{fixed_handler, no_such_route};
 use super::state::AppState;
 pub use response::any_origin;
 use response::{plain, preflight, refused};
@@ -44,21 +45,22 @@ pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>, plane: 
             let (state, plane) = (Arc::clone(&of_state), of_plane.clone());
             async move { counted(&state, &request, validate(&state, &plane, mode, &request)).await }
         });
-        config.service(resource(connect_path, connecting)).service(resource(validate_path, validating));
+        let fixed = &state.checks.fixed;
+        config.service(resource(connect_path, connecting, fixed)).service(resource(validate_path, validating, fixed));
     }
-    let probe = web::to(async |request: HttpRequest| {
-        let is_probe = asks_for_head(&request);
+    let probe = fixed_handler(&state.checks.fixed, |request| {
+        let is_probe = asks_for_head(request);
         any_origin(if is_probe { HttpResponse::Ok().finish() } else { ApiError::from(no_such_route()).to_http() })
     });
-    config.service(web::resource("/").default_service(probe));
+    config.service(web::resource("/").default_service(web::to(probe)));
 }
 
-fn resource(path: &str, route: actix_web::Route) -> actix_web::Resource {
-    let other = web::to(async || plain(StatusCode::METHOD_NOT_ALLOWED, "this path takes GET"));
+fn resource(path: &str, route: actix_web::Route, limits: &Arc<FixedLimits>) -> actix_web::Resource {
+    let other = fixed_handler(limits, |_| plain(StatusCode::METHOD_NOT_ALLOWED, "this path takes GET"));
     web::resource(path)
         .route(route)
-        .route(web::method(actix_web::http::Method::OPTIONS).to(preflight))
-        .default_service(other)
+        .route(web::method(actix_web::http::Method::OPTIONS).to(fixed_handler(limits, |_| preflight())))
+        .default_service(web::to(other))
 }
 
 /// Counts a request by the client's address, and handles it if that is not over its rate.

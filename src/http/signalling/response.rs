@@ -38,7 +38,7 @@ pub fn refused(refusal: &Refusal) -> HttpResponse {
 }
 
 /// Responds to a preflight: a bearer token may be sent.
-pub async fn preflight() -> HttpResponse {
+pub fn preflight() -> HttpResponse {
     let mut response = any_origin(HttpResponse::NoContent().finish());
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));

@@ -63,8 +63,8 @@ impl Whip {
             Method::POST if is_endpoint => self.connect(request, payload).await,
             Method::PATCH => self.patch(request, payload).await,
             Method::DELETE => self.delete(request).await,
-            Method::OPTIONS => Ok(options(methods)),
-            _ => Ok(method_not_allowed(methods)),
+            Method::OPTIONS => Ok(self.state.checks.fixed.respond(request, || options(methods))),
+            _ => Ok(self.state.checks.fixed.respond(request, || method_not_allowed(methods))),
         };
         let response = any_origin(handled.unwrap_or_else(|error| refused(request, &error)));
         timed.answered(response.status());

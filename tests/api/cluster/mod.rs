@@ -1,6 +1,7 @@
 //! What a standby passes on to the active node. Most of these tests play the nodes, so that they decide when each breaks off; `servers`
 //! has two real ones on a database of PostgreSQL.
 
+mod fixed;
 mod forged;
 mod holds;
 mod repeats;
@@ -22,8 +23,10 @@ use actix_web::{App, HttpServer};
 use conclave::cluster::node::ActiveNodes;
 use conclave::cluster::{ClusterMetrics, PassThrough, PassThroughOptions};
 use conclave::http::client_address::TrustedProxies;
+use conclave::http::limits::FixedLimits;
 use conclave::http::trace::trace;
 use conclave_db::lease::ActiveServer;
+use conclave_model::{Clock, Timestamp};
 use prometheus::Registry;
 use test_http_server::{Request as Received, Response as Answer};
 
@@ -49,12 +52,14 @@ impl Standby {
 
     pub fn start_with(change: impl FnOnce(&mut PassThroughOptions)) -> Self {
         let (nodes, registry) = (ActiveNodes::new(), Registry::new());
+        let trusted = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
         let mut options = PassThroughOptions {
             nodes: Arc::clone(&nodes),
-            proxies: TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]),
+            proxies: trusted.clone(),
             most_held: 100,
             longest_hold: NEVER,
             keep_alive: NEVER,
+            fixed: Arc::new(FixedLimits::new(&Clock::manual(Timestamp::from_millis(0)), trusted.clone())),
             metrics: ClusterMetrics::new(&registry).unwrap(),
         };
         change(&mut options);

@@ -13,12 +13,12 @@ use crate::support::TestApp;
 use crate::webrtc::whip::ConnectedEncoder;
 
 /// Trusts the standby.
-fn trusting(config: &mut Config) {
+pub fn trusting(config: &mut Config) {
     config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
 }
 
 /// A standby in front of a server, which the requests of the app go through from now on.
-fn through_standby(app: &mut TestApp) -> Standby {
+pub fn through_standby(app: &mut TestApp) -> Standby {
     let standby = Standby::start();
     standby.active(1, app.api.trim_start_matches("http://").parse().unwrap());
     app.api = format!("http://{}", standby.address);

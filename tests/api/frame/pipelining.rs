@@ -121,6 +121,9 @@ fn each_address_has_a_rate_of_what_is_the_same_for_everyone() {
     for path in ["/healthz", "/openapi.json", "/call", "/call/main.js"] {
         app.get(path).send().expect_error(429, "rate_limited", None);
     }
+    for (method, path) in [("POST", "/healthz"), ("POST", "/call/role"), ("POST", "/files/recordings/a")] {
+        app.request(method, path).send().expect_error(429, "rate_limited", None);
+    }
     app.get("/v1/rooms").send().expect(200);
     app.admin("GET", "/healthz").send().expect(200);
     app.advance(Duration::from_secs(1));
