@@ -39,6 +39,9 @@ pub enum CliError {
         /// The schema that this program needs.
         known: i64,
     },
+    /// A page of the database's file cannot be read.
+    #[error("{0}")]
+    Damaged(StoreError),
     /// The operation failed, for this reason.
     #[error("{0}")]
     Failed(String),
@@ -59,7 +62,7 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) | Self::InvalidArgument { .. } => ExitCode::from(2),
-            Self::DataDir { .. } | Self::OlderSchema { .. } | Self::Failed(_) => ExitCode::from(1),
+            Self::DataDir { .. } | Self::OlderSchema { .. } | Self::Damaged(_) | Self::Failed(_) => ExitCode::from(1),
         }
     }
 }
@@ -82,6 +85,7 @@ impl From<StoreError> for CliError {
         match error {
             StoreError::Refused(problem) => Self::failed(problem.message),
             StoreError::OlderSchema { found, known } => Self::OlderSchema { found, known },
+            damaged @ StoreError::Damaged(_) => Self::Damaged(damaged),
             other => Self::failed(other.to_string()),
         }
     }

@@ -15,7 +15,10 @@ pub enum StoreError {
     /// The database cannot be read or written now: a full disk, a lock that is not released, a store that is closing.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// A bug or a damaged file, such as a row that cannot be read.
+    /// A page of the file cannot be read, or belongs to a damaged table and may not be written. Only a backup helps.
+    #[error("the file of the database is damaged: {0}")]
+    Damaged(String),
+    /// A bug, or a damaged row.
     #[error("the store failed: {0}")]
     Fault(String),
     /// The file has the schema of an older version of Conclave, and may not be migrated now.
@@ -66,6 +69,18 @@ impl From<serde_json::Error> for StoreError {
     /// A value of ours that cannot be written as JSON.
     fn from(error: serde_json::Error) -> Self {
         Self::Fault(error.to_string())
+    }
+}
+
+/// Returns what was read or written; `None`, with a line in the log that says what is missing, if damage of the file has kept it from
+/// that. It serves a start, which goes on with what is whole.
+pub(crate) fn left_out<T>(missing: &str, result: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match result {
+        Err(error @ StoreError::Damaged(_)) => {
+            log::error!("{missing}: {error}");
+            Ok(None)
+        }
+        other => other.map(Some),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The health of the database.
 
+use std::path::Path;
+
 use crate::error::StoreError;
 use crate::heartbeat::renew_heartbeat;
 use crate::sql::Sql;
@@ -7,6 +9,14 @@ use crate::store::Store;
 use crate::store_options::Location;
 use crate::writer::Queue;
 use crate::{postgres, sqlite};
+
+/// Reads a whole file, and returns the names of its damaged tables, separated by commas. Blocks.
+///
+/// # Errors
+/// The file cannot be read, for another reason than damage.
+pub fn damaged_tables(file: &Path) -> Result<String, StoreError> {
+    sqlite::damage::find(file)
+}
 
 impl Store {
     /// Reads from and writes to the database.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conclave_model::Timestamp;
 
-use crate::error::StoreError;
+use crate::error::{StoreError, left_out};
 use crate::postgres::lease::LeaseTiming;
 use crate::sql::Sql;
 use crate::store::{Crash, Store};
@@ -38,27 +38,50 @@ pub(crate) fn renew_heartbeat(tx: &Tx<'_>) -> Result<(), StoreError> {
     tx.sql.put(RENEW, args![tx.now])
 }
 
+fn first_heartbeat(tx: &mut Tx<'_>) -> Result<Option<Crash>, StoreError> {
+    let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
+    tx.sql.put(WRITE, args![tx.now])?;
+    Ok(crash)
+}
+
+fn start_timers(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    tx.sql.put(START_TIMERS, args![tx.now])
+}
+
+fn count_rooms(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    let corrected = tx.sql.change(COUNT_ROOMS, args![])?;
+    if corrected > 0 {
+        log::warn!(projects = corrected; "the number of open rooms was wrong and has been corrected");
+    }
+    Ok(())
+}
+
 impl Store {
     /// Records the start of a server, whose first heartbeat this is. A heartbeat of an earlier server shows that it crashed. The
-    /// open rooms of all projects are counted anew, and the empty timers start of those that the last stop has emptied.
+    /// open rooms of all projects are counted anew, and the empty timers start of those that the last stop has emptied. What a
+    /// damaged table keeps from being done is left out.
     ///
     /// # Errors
     /// Fails when the database cannot be written.
     pub async fn begin_run(&self) -> Result<(), StoreError> {
         self.note_server()?;
-        let crash = self
-            .write(Queue::SERVER, |tx| {
-                tx.sql.prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
-                let crash = last_heartbeat(tx.sql)?.map(|at| Crash { last_heartbeat: at, restarted_at: tx.now });
-                tx.sql.put(WRITE, args![tx.now])?;
-                tx.sql.put(START_TIMERS, args![tx.now])?;
-                let corrected = tx.sql.change(COUNT_ROOMS, args![])?;
-                if corrected > 0 {
-                    log::warn!(projects = corrected; "the number of open rooms was wrong and has been corrected");
-                }
-                Ok(crash)
-            })
-            .await?;
+        let begun = self.write(Queue::SERVER, |tx| {
+            tx.sql.prepare(&[SELECT, WRITE, START_TIMERS, COUNT_ROOMS])?;
+            let crash = first_heartbeat(tx)?;
+            start_timers(tx)?;
+            count_rooms(tx)?;
+            Ok(crash)
+        });
+        let crash = match begun.await {
+            Err(StoreError::Damaged(_)) => {
+                // Each part by itself, so that a damaged table keeps only what needs it from being done.
+                left_out("the timers of empty rooms were not started", self.write(Queue::SERVER, start_timers).await)?;
+                left_out("open rooms were not counted", self.write(Queue::SERVER, count_rooms).await)?;
+                let begun = self.write(Queue::SERVER, first_heartbeat).await;
+                left_out("it is not known whether the server crashed", begun)?.flatten()
+            }
+            begun => begun?,
+        };
         // Only the first start counts: a server starts once.
         let _ = self.crash_cell().set(crash);
         Ok(())

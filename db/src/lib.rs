@@ -80,6 +80,7 @@ pub use egresses::{EgressFilter, RunningEgress};
 pub use error::{ImportError, StoreError};
 pub use events::{EventGap, EventPage, StoredEvent};
 pub use file_place::FilePlace;
+pub use health::damaged_tables;
 pub use idempotency::StoredResponse;
 pub use import::{ImportProgress, Imported, import_file};
 pub use ingresses::{IngressFilter, NewIngress};

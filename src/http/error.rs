@@ -125,7 +125,7 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Refused(problem) => problem.into(),
-            StoreError::Unavailable(cause) => {
+            StoreError::Unavailable(cause) | StoreError::Damaged(cause) => {
                 let message = "the database cannot be reached or written now; retry with backoff";
                 Problem::new(ErrorCode::DatabaseUnavailable, message).after(SHORT_WAIT).because(cause).into()
             }

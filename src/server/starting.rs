@@ -2,11 +2,12 @@
 //!
 //! Between the two, a server that shares its database waits until it is the active one. Meanwhile it answers as a standby.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use conclave_actors::{EventRelay, Tree};
 use conclave_db::lease::{Holder, KeyIds, Lease, LeaseOptions, LeaseTiming, NodeInfo, ReadKeys, Standing};
-use conclave_db::{Location, OlderSchema, StoreError, Vault, require_suitable_postgres};
+use conclave_db::{Location, OlderSchema, StoreError, Vault, damaged_tables, require_suitable_postgres};
 use conclave_media::embedded::{EmbeddedPlane, RtmpAddress};
 use conclave_media::token::TokenSigner;
 use conclave_media::{MediaPlane, MonitoredPlane, ReportInlet, ReportSink};
@@ -139,7 +140,8 @@ impl StartingServer {
     /// The database, a file or an address cannot be used.
     pub async fn start(self) -> Result<Server, CliError> {
         let lease = self.lease.as_ref().map(|(lease, _)| lease.clone());
-        let started = self.build().await;
+        let data = self.options.data.clone();
+        let started = self.build().await.map_err(|error| name_damage(error, &data));
         if let (Err(_), Some(lease)) = (&started, lease) {
             lease.release().await;
         }
@@ -295,6 +297,18 @@ impl StartingServer {
             successor,
             lock,
         })
+    }
+}
+
+/// Names the damaged tables, and what helps, in the error of a start that needs one of them.
+fn name_damage(error: CliError, data: &Path) -> CliError {
+    match error {
+        CliError::Damaged(error) => {
+            let found = damaged_tables(&data_dir::database_path(data)).ok().filter(|tables| !tables.is_empty());
+            let damage = found.map_or(error, StoreError::Damaged);
+            CliError::failed(format!("{damage}; keep the file, and restore a backup (conclave restore)"))
+        }
+        other => other,
     }
 }
 

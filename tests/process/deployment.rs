@@ -189,6 +189,18 @@ impl Starting {
         Running { child, stdout: Some(stdout), api, admin, key, project }
     }
 
+    /// Waits for the ready line, or for the end of the process. Returns the exit code of one that ends.
+    pub fn ready_or_ended(mut self, deployment: &Deployment) -> Result<Running, Option<i32>> {
+        let (line, stdout) = self.first_line.recv_timeout(WAIT_LIMIT).expect("a ready line, or the end");
+        if line.as_ref().is_ok_and(String::is_empty) {
+            return Err(self.child.take().unwrap().wait().unwrap().code());
+        }
+        let (sender, first_line) = mpsc::channel();
+        sender.send((line, stdout)).unwrap();
+        self.first_line = first_line;
+        Ok(self.ready(deployment))
+    }
+
     pub fn pid(&self) -> Pid {
         Pid::from_child(self.child.as_ref().unwrap())
     }

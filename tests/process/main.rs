@@ -8,6 +8,7 @@ mod support;
 mod cluster;
 mod commands;
 mod crash;
+mod damage;
 mod data_directory;
 mod deployment;
 mod dev;

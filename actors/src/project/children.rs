@@ -27,6 +27,7 @@ impl ProjectActor {
         state: &mut ProjectState,
     ) -> Result<(), ActorProcessingErr> {
         let live = self.context.store.live_records(self.id.clone()).await?;
+        state.lacks_rooms = live.lacks_rooms;
         for snapshot in live.rooms {
             // An empty room hibernates; a deadline that has passed wakes it at once.
             let hibernates = snapshot.participants.is_empty() && self.hibernate(me, state, &snapshot.room, None);

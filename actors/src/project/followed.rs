@@ -151,6 +151,11 @@ impl ProjectActor {
                 F::clean_up(self, &id);
                 self.forget::<F>(state, &id);
             }
+            // Only a backup helps. What was asked is answered from the record, which fails, too.
+            Err(error @ StoreError::Damaged(_)) => {
+                log::error!(project = self.id.as_str(); "the record of {:?} cannot be read: {error}", F::key(id.clone()));
+                self.forget::<F>(state, &id);
+            }
             Err(error) => self.restore_later(me, state, F::key(id), RestartCause::Store(&error)),
         }
     }

@@ -96,7 +96,8 @@ impl ProjectActor {
         }
     }
 
-    /// Forwards a message to a room. Every open room is a child, so a room that is none has ended, or has no record.
+    /// Forwards a message to a room. Every open room is a child, so a room that is none has ended, or has no record; unless rooms of the
+    /// project cannot be read.
     pub(super) fn forward_to_room(
         &self,
         me: &Mailbox<ProjectMsg>,
@@ -106,6 +107,8 @@ impl ProjectActor {
     ) {
         if state.rooms.contains(name) {
             self.send_to_room(me, state, name, message);
+        } else if state.lacks_rooms {
+            message.answer_as_unreadable();
         } else {
             message.answer_as_ended();
         }
@@ -155,6 +158,7 @@ impl ProjectActor {
                 MediaEvent::JoinRequested { .. } | MediaEvent::ParticipantJoined(_) | MediaEvent::InvalidIdentity => {
                     self.refuse_join(name.clone(), waiting);
                 }
+                _ if state.lacks_rooms => waiting.answers.send(Err(ReportError::Unavailable)),
                 _ => waiting.answers.send(Err(ReportError::RoomEnded)),
             }
         }
@@ -182,6 +186,17 @@ impl ProjectActor {
         child.into_waiting().into_iter().for_each(RoomMsg::answer_as_ended);
         for waiting in self.context.reports.take_all(&NamespacedRoom::new(&self.id, name)) {
             waiting.answers.send(Err(ReportError::RoomEnded));
+        }
+    }
+
+    /// Gives up a room whose records cannot be read, since the file is damaged. Nothing is known of it: it counts neither as open nor as
+    /// ended.
+    fn give_up_room(&self, state: &mut ProjectState, name: &RoomName) {
+        state.lacks_rooms = true;
+        let Some(child) = state.rooms.remove(&self.context, name) else { return };
+        child.into_waiting().into_iter().for_each(RoomMsg::answer_as_unreadable);
+        for waiting in self.context.reports.take_all(&NamespacedRoom::new(&self.id, name)) {
+            waiting.answers.send(Err(ReportError::Unavailable));
         }
     }
 
@@ -216,6 +231,10 @@ impl ProjectActor {
                 }
             }
             Ok(None) => self.forget_room(state, name),
+            Err(error @ StoreError::Damaged(_)) => {
+                log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records cannot be read: {error}");
+                self.give_up_room(state, name);
+            }
             Err(error) => {
                 log::error!(project = self.id.as_str(), room = name.as_str(); "a room's records could not be read: {error}");
                 self.restore_later(me, state, ChildKey::Room(name.clone()), RestartCause::Store(&error));

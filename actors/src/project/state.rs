@@ -28,6 +28,8 @@ pub struct ProjectState {
     pub(super) ingresses: FollowedSet<IngressId, IngressMsg>,
     pub(super) webhook_endpoints: ChildSet<EndpointId, WebhookEndpointMsg>,
     pub(super) by_actor: HashMap<ActorId, ChildKey>,
+    /// Whether a damaged file keeps rooms from being loaded, so that one that is no child may be open.
+    pub(super) lacks_rooms: bool,
     /// Number of rooms that are being written. They count against the plan's limit before they exist.
     pub(super) pending_rooms: usize,
     /// Starts of recordings and broadcasts whose answer was lost.
@@ -49,6 +51,7 @@ impl ProjectState {
             ingresses: FollowedSet::new(children(ActorKind::Ingress, "ingress", project, parent)),
             webhook_endpoints: children(ActorKind::WebhookEndpoint, "webhook", project, parent),
             by_actor: HashMap::new(),
+            lacks_rooms: false,
             pending_rooms: 0,
             unanswered: Vec::new(),
             hibernating: BTreeSet::new(),

@@ -1,6 +1,6 @@
 //! The messages of a room actor.
 
-use conclave_db::OpenTrack;
+use conclave_db::{OpenTrack, StoreError};
 use conclave_media::{MuteOutcome, ServerData};
 use conclave_model::idempotency::ResponseRecorder;
 use conclave_model::participant::Participant;
@@ -109,6 +109,20 @@ impl RoomMsg {
             | Self::Reconcile
             | Self::Observed(_)
             | Self::Inspect(_) => {}
+        }
+    }
+}
+
+impl RoomMsg {
+    /// Answers on behalf of a room whose records cannot be read, since the file of the database is damaged.
+    pub(crate) fn answer_as_unreadable(self) {
+        let unreadable = || TreeError::Store(StoreError::Damaged("the records of the room cannot be read".into()));
+        match self {
+            Self::ChangeRole { reply, .. } => drop(reply.send(Err(unreadable()))),
+            Self::RemoveParticipant { reply, .. } => drop(reply.send(Err(unreadable()))),
+            Self::MuteTrack { reply, .. } => drop(reply.send(Err(unreadable()))),
+            Self::End(reply) | Self::SendData { reply, .. } => drop(reply.send(Err(unreadable()))),
+            other => other.answer_as_ended(),
         }
     }
 }

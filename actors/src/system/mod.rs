@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conclave_db::StoreError;
 use conclave_model::ProjectId;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use serde_json::json;
@@ -74,6 +75,12 @@ impl SystemActor {
                 }
                 self.run_housekeeping(me, state);
                 // Each project reads its records before it handles its share.
+                self.survey(me, state);
+            }
+            // They start with the first message to them.
+            Err(error @ StoreError::Damaged(_)) => {
+                log::error!("the projects with something live are not known: {error}");
+                self.run_housekeeping(me, state);
                 self.survey(me, state);
             }
             Err(error) => {

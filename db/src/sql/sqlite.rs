@@ -27,9 +27,13 @@ impl ToSql for Value<'_> {
 impl From<rusqlite::Error> for StoreError {
     /// Distinguishes what time or an operator can cure from a fault.
     fn from(error: rusqlite::Error) -> Self {
-        // Only what guards damaged tables denies statements.
-        if error.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied) {
-            return Self::Unavailable("a table of the database is damaged, and is not written any more".into());
+        match error.sqlite_error_code() {
+            // Only the guard of damaged tables denies statements.
+            Some(ErrorCode::AuthorizationForStatementDenied) => {
+                return Self::Damaged("a damaged table is not changed, and not read for a change".into());
+            }
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => return Self::Damaged(error.to_string()),
+            _ => {}
         }
         let curable = matches!(
             error.sqlite_error_code(),

@@ -1,12 +1,13 @@
-//! Damage of the file, which a thread looks for beside a server that has just started.
+//! Damage of the file, which a thread looks for beside a server that has just started, or that cannot start because of it.
 //!
-//! `PRAGMA quick_check` reads each table and its indexes once. What it finds is logged, makes the server unready, and is written no
-//! more: the connection that writes refuses statements that change a damaged table. All else goes on.
+//! `PRAGMA quick_check` reads each table and its indexes once. What it finds is logged and makes the server unready, and the connection
+//! that writes refuses statements that change or read a damaged table. All else goes on: SQLite rolls a transaction back in which a
+//! damaged page was met, and with it the jobs of other projects that share it, so the writer must not meet one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::{Mutex, RwLock};
@@ -20,29 +21,46 @@ use crate::sql::Sql;
 const NICENESS: i32 = 15;
 const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name";
 
+/// The table with the definitions of all others.
+const SCHEMA_TABLE: &str = "sqlite_schema";
+
+/// Reads a whole file, and returns the names of its damaged tables, separated by commas.
+///
+/// # Errors
+/// It cannot be read for another reason.
+pub(crate) fn find(path: &Path) -> Result<String, StoreError> {
+    let damage = Damage::default();
+    look(path, &damage, &AtomicBool::default(), &Mutex::default())?;
+    Ok(damage.tables())
+}
+
 /// The damaged tables of a file. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Damage(Arc<Found>);
 
 #[derive(Default)]
 struct Found {
-    is_any: AtomicBool,
+    count: AtomicUsize,
     tables: RwLock<BTreeSet<String>>,
 }
 
 impl Damage {
-    /// Whether a table is damaged.
-    pub(crate) fn is_any(&self) -> bool {
-        self.0.is_any.load(Ordering::Acquire)
+    /// The number of tables that are known to be damaged. It grows only.
+    pub(super) fn count(&self) -> usize {
+        self.0.count.load(Ordering::Acquire)
     }
 
     /// Fails if a table is damaged.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        if !self.is_any() {
+        if self.count() == 0 {
             return Ok(());
         }
-        let tables = self.0.tables.read().iter().cloned().collect::<Vec<_>>().join(", ");
-        Err(StoreError::Unavailable(format!("the file of the database is damaged: {tables}; restore a backup")))
+        Err(StoreError::Damaged(self.tables()))
+    }
+
+    /// Returns the names of the damaged tables, separated by commas.
+    fn tables(&self) -> String {
+        self.0.tables.read().iter().cloned().collect::<Vec<_>>().join(", ")
     }
 
     fn add(&self, table: &str, problem: &str) {
@@ -50,16 +68,19 @@ impl Damage {
             "the table {table} is damaged: {problem}; it is not written any more: stop the server, keep the file, and restore a \
              backup (conclave restore)"
         );
-        self.0.tables.write().insert(table.to_owned());
-        self.0.is_any.store(true, Ordering::Release);
+        let mut tables = self.0.tables.write();
+        tables.insert(table.to_owned());
+        self.0.count.store(tables.len(), Ordering::Release);
     }
 
-    /// Lets a connection refuse to change the damaged tables, also by statements that it has prepared.
+    /// Makes a connection refuse to change or read the tables that are damaged, by all statements that it has prepared so far and those to
+    /// come.
     pub(super) fn guard(&self, connection: &Connection) -> Result<(), StoreError> {
         let found = Arc::clone(&self.0);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             let (AuthAction::Insert { table_name }
             | AuthAction::Delete { table_name }
+            | AuthAction::Read { table_name, .. }
             | AuthAction::Update { table_name, .. }) = context.action
             else {
                 return Authorization::Allow;
@@ -116,7 +137,13 @@ fn look(
     let connection = Connection::open_with_flags(path, flags)?;
     *running.lock() = Some(connection.get_interrupt_handle());
     let sql = Sql::Sqlite(&connection);
-    let tables: Vec<String> = sql.many(TABLES, &[], |row| row.get("name"))?;
+    let tables: Vec<String> = match sql.many(TABLES, &[], |row| row.get("name")) {
+        Err(StoreError::Damaged(problem)) => {
+            damage.add(SCHEMA_TABLE, &problem);
+            return Ok(());
+        }
+        read => read?,
+    };
     for table in tables {
         // One table at a time, so that the log does not grow for longer.
         let check = format!("PRAGMA quick_check(\"{}\")", table.replace('"', "\"\""));
@@ -127,14 +154,11 @@ fn look(
         match found {
             Ok(found) if found == "ok" => {}
             Ok(problem) => damage.add(&table, &problem.replace('\n', " ")),
-            Err(error) if is_damage(&error) => damage.add(&table, &error.to_string()),
-            Err(error) => return Err(error.into()),
+            Err(error) => match StoreError::from(error) {
+                StoreError::Damaged(problem) => damage.add(&table, &problem),
+                other => return Err(other),
+            },
         }
     }
     Ok(())
-}
-
-fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
-    matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }

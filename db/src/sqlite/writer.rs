@@ -42,8 +42,8 @@ pub(super) struct Thread {
     commits: CommitCount,
     hook: CommitHook,
     damage: Damage,
-    /// Whether the connection refuses to change damaged tables.
-    is_guarded: Cell<bool>,
+    /// The number of damaged tables that the connection refuses.
+    guarded: Cell<usize>,
     /// Where the file was opened; `None` for a database in memory.
     place: Option<FilePlace>,
 }
@@ -84,8 +84,8 @@ impl Thread {
         let is_file = !path.as_os_str().is_empty();
         let metadata = is_file.then(|| path.metadata()).transpose();
         let metadata = metadata.map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
-        let (is_guarded, place) = (Cell::new(false), metadata.map(|metadata| FilePlace::new(path, &metadata)));
-        Ok(Self { connection, turn, shared, commits, hook, damage, is_guarded, place })
+        let (guarded, place) = (Cell::new(0), metadata.map(|metadata| FilePlace::new(path, &metadata)));
+        Ok(Self { connection, turn, shared, commits, hook, damage, guarded, place })
     }
 
     /// Runs the jobs until none can come any more.
@@ -182,9 +182,11 @@ impl Thread {
     fn run_all(&self, batch: &mut Batch<'_>) -> Result<Vec<CommittedEvent>, StoreError> {
         #[cfg(feature = "faults")]
         super::faults::reach(&self.connection, "batch begun")?;
-        if self.damage.is_any() && !self.is_guarded.get() {
+        let damaged = self.damage.count();
+        if damaged > self.guarded.get() {
+            // Again for each table, which makes SQLite prepare all statements anew.
             self.damage.guard(&self.connection)?;
-            self.is_guarded.set(true);
+            self.guarded.set(damaged);
         }
         let sql = Sql::Sqlite(&self.connection);
         let (mut events, mut rooms) = (Vec::new(), RoomCounts::default());

@@ -91,6 +91,8 @@ where
     fn finish(self: Box<Self>, committed: Result<(), &StoreError>) {
         let result = match (committed, self.result) {
             (Ok(()), Some(result)) => result,
+            // Of a job that has met damage, nothing else may be said: it has ended the transaction of all others.
+            (Err(_), Some(Err(own @ StoreError::Damaged(_)))) => Err(own),
             // A refusal that was decided inside a transaction that then failed may rest on rows that were rolled back.
             (Err(error), _) => Err(StoreError::Unavailable(error.to_string())),
             (Ok(()), None) => Err(StoreError::Fault("a write job did not run".into())),

@@ -16,8 +16,11 @@ pub(super) fn end(connection: &Connection) {
         return;
     }
     let ended = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
-    if let Err(error) = ended {
-        log::error!("a read transaction did not end: {error}");
+    if let Err(error) = ended.map_err(StoreError::from) {
+        // One that has met damage cannot be committed, and its read has failed already.
+        if !matches!(error, StoreError::Damaged(_)) {
+            log::error!("a read transaction did not end: {error}");
+        }
         // It must end, or the connection reads an old state for ever.
         let _ = connection.execute_batch("ROLLBACK");
     }
