@@ -5,21 +5,18 @@
 mod support;
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use conclave_db::lease::{Role, require_media_key};
 use conclave_db::{
     Location, OlderSchema, PostgresOptions, PostgresServer, RotationStep, Store, StoreMetrics, StoreOptions, Vault,
-    check_postgres,
+    build_indexes, check_postgres, import_file, require_suitable_postgres,
 };
 use conclave_model::Secret;
 use prometheus::Registry;
 use support::{clock, create_project};
-use test_postgres::{Cluster, ClusterOptions, Database};
+use test_postgres::{Cluster, ClusterOptions, Database, Pooler};
 
 /// The lock of the transactions that seal.
 const SEALING: &str = "BEGIN; SELECT 1 FROM pg_advisory_xact_lock_shared(5136918)";
@@ -231,60 +228,40 @@ fn a_database_server_tells_its_version_its_standby_and_whether_it_is_encrypted()
     assert!(check_postgres(&server).unwrap().has_synchronous_standby);
 }
 
-/// A pooler that gives each transaction another session. It ends with this value.
-struct Pooler {
-    process: Child,
-    port: u16,
-}
-
-impl Pooler {
-    /// Starts `pgbouncer`; `None` if it is not installed.
-    fn start(cluster: &Cluster, dir: &Path) -> Option<Self> {
-        let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
-        let Some(program) = program else {
-            eprintln!("skipped: pgbouncer is not installed");
-            return None;
-        };
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let server = cluster.address();
-        let settings = format!(
-            "[databases]\n* = host=127.0.0.1 port={} user=conclave\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = any\npool_mode = transaction\n",
-            server.port()
-        );
-        let file = dir.join("pgbouncer.ini");
-        fs::write(&file, settings).unwrap();
-        // It does not run as root, and another user reads the settings.
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = Command::new(program);
-        if fs::metadata(dir).unwrap().uid() == 0 {
-            command.args(["-u", "nobody"]);
+#[test]
+fn a_pooler_that_does_not_keep_sessions_is_refused() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("conclave.db");
+    actix::System::new()
+        .block_on(async { open_counted(Location::File(file.clone()), dir.path(), &Registry::new()).close() });
+    for (mode, sessions) in [("transaction", 20), ("transaction", 1), ("statement", 20), ("statement", 1)] {
+        let Some(pooler) = Pooler::start(cluster, mode, sessions) else { return };
+        let server = PostgresServer::new(&Secret::new(database.url_at(pooler.address())), None).unwrap();
+        let refusals = [
+            check_postgres(&server).map(drop).unwrap_err().to_string(),
+            require_suitable_postgres(&server).unwrap_err().to_string(),
+            build_indexes(&server).map(drop).unwrap_err().to_string(),
+            import_file(&file, &server, |_| {}).map(drop).unwrap_err().to_string(),
+        ];
+        for refusal in refusals {
+            assert!(refusal.contains("a pooler gives each transaction another session"), "{mode}: {refusal}");
         }
-        let process = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let pooler = Self { process, port };
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            thread::yield_now();
-        }
-        Some(pooler)
+        drop(pooler);
+        database.end_sessions();
     }
-}
-
-impl Drop for Pooler {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    assert_eq!(database.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").trim(), "0");
 }
 
 #[test]
-fn a_pooler_of_transactions_is_recognised() {
+fn a_pooler_that_keeps_sessions_is_used() {
     let Some(cluster) = Cluster::installed() else { return };
-    let (database, dir) = (cluster.database(), tempfile::tempdir().unwrap());
-    let Some(pooler) = Pooler::start(cluster, dir.path()) else { return };
-    let url = database.url_at(([127, 0, 0, 1], pooler.port).into());
-    let server = PostgresServer::new(&Secret::new(url), None).unwrap();
-    let refused = check_postgres(&server).unwrap_err().to_string();
-    assert!(refused.contains("a pooler gives each transaction another session"), "{refused}");
+    let database = cluster.database();
+    let Some(pooler) = Pooler::start(cluster, "session", 20) else { return };
+    let server = PostgresServer::new(&Secret::new(database.url_at(pooler.address())), None).unwrap();
+    check_postgres(&server).unwrap();
+    require_suitable_postgres(&server).unwrap();
+    assert!(build_indexes(&server).unwrap().is_empty());
     drop(pooler);
     database.end_sessions();
 }

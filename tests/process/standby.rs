@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use test_postgres::{Cluster, Database, Proxy};
+use test_postgres::{Cluster, Database, Pooler, Proxy};
 
 use crate::deployment::{Deployment, Running};
 use crate::support::{Request, eventually};
@@ -281,4 +281,32 @@ fn each_server_shows_the_roles_of_all_and_only_the_active_one_is_ready_as_such()
         checked.contains(&text) && checked.contains(&format!("{} does not take over: wrong_keys", stranger.api)),
         "{checked}"
     );
+}
+
+#[test]
+fn servers_behind_a_pooler_that_keeps_sessions_take_over_and_behind_another_they_do_not_start() {
+    let Some(cluster) = Cluster::installed() else { return };
+    let database = cluster.database();
+    let Some(keeping) = Pooler::start(cluster, "session", 100) else { return };
+    let first = Deployment::new().sharing(database.url_at(keeping.address()));
+    let active = first.start();
+    active.room("kept", 600);
+    let second = Deployment::new().sharing(database.url_at(keeping.address()));
+    second.copy_keys(&first);
+    let starting = second.spawn();
+    Waiting::of(&second).until_role("standby");
+    for mode in ["transaction", "statement"] {
+        let Some(mixing) = Pooler::start(cluster, mode, 20) else { return };
+        let third = Deployment::new().sharing(database.url_at(mixing.address()));
+        third.copy_keys(&first);
+        // Beside an active server it would be a standby.
+        assert_eq!(third.spawn().ready_or_ended(&third).err(), Some(Some(1)), "{}", third.log());
+        assert!(third.log().contains("pool_mode=session"), "{}", third.log());
+    }
+    active.kill();
+    let active = starting.ready(&second);
+    assert!(has_room(&active, "kept"));
+    active.room("later", 600);
+    drop((active, keeping));
+    database.end_sessions();
 }

@@ -6,16 +6,16 @@ use super::STATEMENT_LIMIT;
 use super::migrate::check_server;
 use crate::error::StoreError;
 use crate::sql::Sql;
-use crate::sql::postgres::{PostgresServer, Session};
+use crate::sql::postgres::{PostgresServer, Session, is_protocol_violation};
 
 /// How often the round trip is measured; the shortest counts.
 const ROUND_TRIPS: usize = 5;
 /// The sessions that hold a transaction open while it is looked whether others get another process of the server.
 const HOLDERS: usize = 4;
 
-/// Why a database is not used through a pooler of transactions.
+/// Why a database is not used through a pooler of transactions or statements.
 const POOLED: &str = "a pooler gives each transaction another session, and settings of sessions are lost: connect to PostgreSQL itself, or \
-                      let the pooler keep sessions";
+                      let the pooler keep sessions (pool_mode=session of PgBouncer)";
 
 const VERSION: &str = "SELECT current_setting('server_version')";
 const HAS_STANDBY: &str = "SELECT current_setting('synchronous_standby_names') <> ''
@@ -51,9 +51,7 @@ pub struct PostgresHealth {
 pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreError> {
     let session = Session::connect(server, STATEMENT_LIMIT)?;
     // First, since statements that were prepared are not found in another session.
-    if is_pooled(server)? {
-        return Err(StoreError::Unavailable(POOLED.into()));
-    }
+    refuse_pooler(server)?;
     check_server(&session)?;
     let sql = Sql::Postgres(&session);
     Ok(PostgresHealth {
@@ -73,12 +71,20 @@ pub fn check_postgres(server: &PostgresServer) -> Result<PostgresHealth, StoreEr
 /// The database cannot be used.
 pub fn require_suitable_postgres(server: &PostgresServer) -> Result<(), StoreError> {
     let Ok(session) = Session::connect(server, STATEMENT_LIMIT) else { return Ok(()) };
+    // Without an answer, nothing is known.
     if is_pooled(server).unwrap_or_default() {
         return Err(StoreError::Unavailable(POOLED.into()));
     }
-    // Without an answer, nothing is known.
     let is_answered = session.batch("SELECT 1").is_ok();
     check_server(&session).or_else(|error| if is_answered { Err(error) } else { Ok(()) })
+}
+
+/// Refuses a pooler that gives each transaction or statement another session. Blocks; must not be called on a thread of a runtime.
+///
+/// # Errors
+/// There is one, or the server cannot be connected to.
+pub(super) fn refuse_pooler(server: &PostgresServer) -> Result<(), StoreError> {
+    if is_pooled(server)? { Err(StoreError::Unavailable(POOLED.into())) } else { Ok(()) }
 }
 
 fn round_trip(sql: Sql<'_>) -> Result<Duration, StoreError> {
@@ -99,7 +105,11 @@ fn is_pooled(server: &PostgresServer) -> Result<bool, StoreError> {
     let mut holders = Vec::new();
     for _ in 0..HOLDERS {
         let holder = Session::connect(server, STATEMENT_LIMIT)?;
-        holder.batch("BEGIN")?;
+        match holder.batch("BEGIN") {
+            // PgBouncer says so of a pooler of statements, which has no transactions. PostgreSQL always begins one.
+            Err(error) if is_protocol_violation(&error) => return Ok(true),
+            begun => begun?,
+        }
         let taken = Sql::Postgres(&holder).value::<i64>(PROCESS, &[])?;
         holders.push(holder);
         // A process that has not prepared the statement fails.

@@ -1,5 +1,6 @@
 //! Writes the tables of an empty database whole, in one transaction, for `conclave import`.
 
+use super::health::refuse_pooler;
 use super::migrate;
 use crate::error::{ImportError, StoreError};
 use crate::sql::Sql;
@@ -25,6 +26,7 @@ pub(crate) struct Import {
 impl Import {
     /// Begins the transaction, and creates the schema if it is missing.
     pub(crate) fn begin(server: &PostgresServer) -> Result<Self, ImportError> {
+        refuse_pooler(server)?;
         let session = Session::connect(server, migrate::STATEMENT_LIMIT)?;
         migrate::check_server(&session)?;
         // The file is read between two statements.

@@ -1,5 +1,6 @@
 //! `conclave migrate`: what can be done for a coming schema before a server of it is the active one.
 
+use super::health::refuse_pooler;
 use super::indexes::{self, UpcomingIndex};
 use super::migrate;
 use crate::error::StoreError;
@@ -11,6 +12,7 @@ use crate::sql::postgres::{PostgresServer, Session};
 /// # Errors
 /// The database cannot be used, has a newer schema, or another process builds them.
 pub fn build_indexes(server: &PostgresServer) -> Result<Vec<UpcomingIndex>, StoreError> {
+    refuse_pooler(server)?;
     let session = Session::connect(server, migrate::STATEMENT_LIMIT)?;
     migrate::check_server(&session)?;
     let found = migrate::version(&session)?;

@@ -8,6 +8,7 @@ mod value;
 use tokio_postgres::Row;
 
 use crate::values::Value;
+pub(crate) use error::is_protocol_violation;
 pub use server::{PostgresServer, PostgresSettingsError};
 pub(crate) use session::{CommitError, Session};
 use value::ColumnValue;

@@ -22,6 +22,12 @@ pub(super) fn store_error(error: &Error) -> StoreError {
     if is_curable(found.code()) { StoreError::Unavailable(text) } else { StoreError::Fault(text) }
 }
 
+/// Whether the server has refused a statement as a violation of its protocol.
+pub(crate) fn is_protocol_violation(error: &StoreError) -> bool {
+    let code = format!("({})", SqlState::PROTOCOL_VIOLATION.code());
+    matches!(error, StoreError::Unavailable(text) | StoreError::Fault(text) if text.ends_with(&code))
+}
+
 fn is_curable(code: &SqlState) -> bool {
     let exact = [
         // Another transaction, such as one of a command: a repetition finds what that has written.
