@@ -174,6 +174,15 @@ def event_schema(name, description, fields, every=None):
     return {"type": "object", "description": description, "properties": properties, "required": required}
 
 
+def argument_name(path, parameter):
+    """Returns what a parameter in a path is called where it is an argument: by what it names, such as `room` or `template_id`."""
+    if parameter not in ("name", "id"):
+        return parameter
+    before = path.partition("/{" + parameter + "}")[0].rpartition("/")[2]
+    subject = before.replace("-", "_").replace("deliveries", "delivery").removesuffix("s")
+    return subject if parameter == "name" else f"{subject}_id"
+
+
 # ------------------------------------------------------------------------------------------------------------- for Python
 
 

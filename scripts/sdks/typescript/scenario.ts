@@ -1,7 +1,7 @@
 // What a backend does with the TypeScript SDK, against a real server behind the proxy of scripts/check-sdks.
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Conclave, ConclaveError, type Event, webhooks } from "conclave-sdk";
+import { Conclave, ConclaveError, type WebhookEvent, webhooks } from "conclave-sdk";
 import express from "express";
 
 const url = process.env.CONCLAVE_URL ?? "";
@@ -55,14 +55,14 @@ async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
 
 /** An application with two receivers: the SDK's own, and one that verifies by hand and keeps what it gets. */
 async function receivers() {
-  const handled = new Map<string, Event>();
+  const handled = new Map<string, WebhookEvent>();
   const raw: { body: Buffer; headers: webhooks.WebhookHeaders }[] = [];
   const app = express();
   const listener = app.listen(0, "127.0.0.1");
   await new Promise((resolve) => listener.once("listening", resolve));
   const at = `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
-  const hooks = await conclave.createWebhookEndpoint({ body: { url: `${at}/hooks` } });
-  const byHand = await conclave.createWebhookEndpoint({ body: { url: `${at}/raw` } });
+  const hooks = await conclave.createWebhookEndpoint({ url: `${at}/hooks` });
+  const byHand = await conclave.createWebhookEndpoint({ url: `${at}/raw` });
   app.post(
     "/hooks",
     webhooks.nodeReceiver(hooks.secret, (event, id) => handled.set(id, event)),
@@ -80,21 +80,21 @@ type Receivers = Awaited<ReturnType<typeof receivers>>;
 
 async function aLesson({ handled, types }: Receivers): Promise<string> {
   const teacher = { permissions: { mute_others: true, unmute_others: true } };
-  const template = await conclave.createTemplate({ body: { name: "typescript", roles: { teacher, student: {} } } });
+  const template = await conclave.createTemplate({ name: "typescript", roles: { teacher, student: {} } });
   check("a template with two roles", Object.keys(template.roles).sort().join() === "student,teacher");
   const metadata = { class: [5, "b"] };
-  const room = await conclave.createRoom({ body: { name, template_id: template.id, metadata } });
+  const room = await conclave.createRoom({ name, template_id: template.id, metadata });
   check("a room with metadata", room.status === "open" && JSON.stringify(room.metadata) === JSON.stringify(metadata));
 
-  const { token } = await conclave.createToken({ body: { room: name, identity: "alice", role: "teacher" } });
+  const { token } = await conclave.createToken({ room: name, identity: "alice", role: "teacher" });
   const alice = (await order("/sandbox/join", { token })).sid;
-  const code = await conclave.createCode({ path: { name }, body: { role: "student", identity: "bob", max_uses: 1 } });
-  const exchanged = await conclave.exchangeCode({ path: { code: code.code }, body: {} });
+  const code = await conclave.createCode(name, { role: "student", identity: "bob", max_uses: 1 });
+  const exchanged = await conclave.exchangeCode(code.code);
   check("a code for a token", exchanged.role === "student");
   await order("/sandbox/join", { token: exchanged.token });
   const track = (await order(`/sandbox/participants/${alice}/tracks`, { kind: "video", source: "camera" })).sid;
 
-  const participants = await collect(conclave.allParticipants({ path: { name } }));
+  const participants = await collect(conclave.allParticipants(name));
   check(
     "two participants",
     participants
@@ -102,30 +102,28 @@ async function aLesson({ handled, types }: Receivers): Promise<string> {
       .sort()
       .join() === "alice,bob",
   );
-  const muted = { path: { name, identity: "alice" }, body: { track_sid: track, muted: true } };
-  check("muted", (await conclave.muteTrack(muted)).track.muted);
+  const muted = await conclave.muteTrack(name, "alice", { track_sid: track, muted: true });
+  check("muted", muted.track.muted);
   const data = { data: "aGVsbG8=", destination_identities: ["bob"] };
-  check("data", (await conclave.sendData({ path: { name }, body: data })).bytes === 5);
-  const bob = { name, identity: "bob" };
-  const { role_change: change } = await conclave.changeRole({ path: bob, body: { role: "teacher" } });
+  check("data", (await conclave.sendData(name, data)).bytes === 5);
+  const { role_change: change } = await conclave.changeRole(name, "bob", { role: "teacher" });
   check("another role", change.previous_role === "student" && change.role === "teacher");
-  await conclave.removeParticipant({ path: bob });
-  const gone = await refused("participant_not_found", conclave.getParticipant({ path: bob }));
+  await conclave.removeParticipant(name, "bob");
+  const gone = await refused("participant_not_found", conclave.getParticipant(name, "bob"));
   check("gone", gone.status === 404);
 
-  const start = { type: "room_composite", layout: "grid" } as const;
-  const { egress_id } = await conclave.startRecording({ path: { name }, body: start });
-  const is = async (status: string) => (await conclave.getRecording({ path: { egress_id } })).status === status;
+  const { egress_id } = await conclave.startRecording(name, { type: "room_composite", layout: "grid" });
+  const is = async (status: string) => (await conclave.getRecording(egress_id)).status === status;
   await within("the recording is active", () => is("active"));
   await refused("recording_not_found", conclave.recordingLink(egress_id));
-  await conclave.stopRecording({ path: { egress_id } });
+  await conclave.stopRecording(egress_id);
   await within("the recording is complete", () => is("complete"));
   const link = await aLink(egress_id);
   const after = new Date(Date.now() - 3_600_000).toISOString();
-  const [session] = await collect(conclave.allSessions({ query: { identity: "bob", after } }));
+  const [session] = await collect(conclave.allSessions({ identity: "bob", after }));
   check("a session", session.left_at !== undefined && session.room === name);
 
-  const expected: Event["type"][] = ["room.started", "participant.joined", "track.published", "recording.ended"];
+  const expected: WebhookEvent["type"][] = ["room.started", "participant.joined", "track.published", "recording.ended"];
   expected.push("participant.role_changed", "participant.left", "recording.started");
   await within("every event was received and verified", () => expected.every((type) => types().has(type)));
   const joined = [...handled.values()].flatMap((event) =>
@@ -137,7 +135,7 @@ async function aLesson({ handled, types }: Receivers): Promise<string> {
 
 /** Returns a link to the file of a recording, which needs no key. */
 async function aLink(egress_id: string): Promise<string> {
-  const { project_id, filepath } = await conclave.getRecording({ path: { egress_id } });
+  const { project_id, filepath } = await conclave.getRecording(egress_id);
   await order("/recording", { path: `${project_id}/${filepath}`, text: name });
   const link = await conclave.recordingLink(egress_id);
   check("a link to its file", (await fetched(link)) === `200 ${name}`);
@@ -172,17 +170,17 @@ async function whatIsNotADelivery({ raw, secret }: Receivers): Promise<void> {
 async function manyRooms(): Promise<void> {
   const names = Array.from({ length: 7 }, (_, number) => `typescript-${number}`);
   for (const name of names) {
-    await conclave.createRoom({ body: { name } });
+    await conclave.createRoom({ name });
   }
-  const rooms = await collect(conclave.allRooms({ query: { limit: 3 } }));
+  const rooms = await collect(conclave.allRooms({ limit: 3 }));
   check("an iterator over pages", rooms.map((room) => room.name).join() === [...names.reverse(), name].join());
-  check("a page", (await conclave.listRooms({ query: { limit: 3 } })).has_more);
+  check("a page", (await conclave.listRooms({ limit: 3 })).has_more);
 }
 
 async function refusals(): Promise<void> {
-  const exists = await refused("room_exists", conclave.createRoom({ body: { name } }));
+  const exists = await refused("room_exists", conclave.createRoom({ name }));
   check("its status and request id", exists.status === 409 && Boolean(exists.requestId));
-  const invalid = await refused("invalid_room_name", conclave.createRoom({ body: { name: "/" } }));
+  const invalid = await refused("invalid_room_name", conclave.createRoom({ name: "/" }));
   check("its field", invalid.field === "name");
   const stranger = new Conclave({ url, apiKey: "vk_test_wrong" });
   check("a wrong key", (await refused("unauthorized", stranger.getPlan())).status === 401);
@@ -203,17 +201,17 @@ async function faults(): Promise<void> {
   });
 
   await order("/sandbox/outage", { seconds: 2 });
-  const { participants } = await conclave.listParticipants({ path: { name } });
+  const { participants } = await conclave.listParticipants(name);
   check("after an outage of the media plane", participants.length === 1);
   await order("/faults", { match: "POST /v1/rooms", answer: 503, retry_after: 1, times: 2 });
-  check("after two 503", (await conclave.createRoom({ body: { name: "typescript-503" } })).status === "open");
+  check("after two 503", (await conclave.createRoom({ name: "typescript-503" })).status === "open");
   await order("/faults", { match: "GET /v1/plan", answer: 503, retry_after: 3600, times: 1 });
   check("a long wait is told", (await refused("media_unavailable", conclave.getPlan())).retryAfter === 3600);
   await order("/faults", { match: "POST /v1/rooms", answer: "cut", times: 1 });
-  check("after a cut answer", (await conclave.createRoom({ body: { name: "typescript-cut" } })).status === "open");
+  check("after a cut answer", (await conclave.createRoom({ name: "typescript-cut" })).status === "open");
   await order("/faults", { match: `POST /v1/rooms/${name}/ingress`, answer: "cut", times: 1 });
-  const encoder = { input_type: "whip", participant_identity: "encoder" } as const;
-  const error = await refused("connection_failed", conclave.createIngress({ path: { name }, body: encoder }));
+  const encoder = { input_type: "whip", participant_identity: "encoder" };
+  const error = await refused("connection_failed", conclave.createIngress(name, encoder));
   const { ingresses } = await conclave.listIngresses();
   check("what cannot be repeated is not", error.status === undefined && ingresses.length === 1);
 }
@@ -225,9 +223,9 @@ await manyRooms();
 await refusals();
 await faults();
 await order("/kill");
-check("after a kill", (await conclave.createRoom({ body: { name: "typescript-kill" } })).status === "open");
-check("nothing is lost", (await conclave.getRoom({ path: { name } })).status === "open");
+check("after a kill", (await conclave.createRoom({ name: "typescript-kill" })).status === "open");
+check("nothing is lost", (await conclave.getRoom(name)).status === "open");
 check("the link is still valid", (await fetched(link)) === `200 ${name}`);
-await conclave.endRoom({ path: { name } });
+await conclave.endRoom(name);
 await within("its end is reported", () => deliveries.types().has("room.finished"));
 deliveries.close();

@@ -1,81 +1,77 @@
+// What all calls of the API have in common. The methods themselves are generated.
 import { baseUrlOf, Credential } from "./credential.js";
 import { fromEnvironment } from "./environment.js";
 import { ConclaveError } from "./errors.js";
-import { createClient } from "./generated/client/index.js";
-import { Operations, type Options } from "./generated/sdk.gen.js";
-import type {
-  ListBroadcastsData,
-  ListCodesData,
-  ListIngressesData,
-  ListParticipantsData,
-  ListRecordingsData,
-  ListRoleChangesData,
-  ListRoomRecordingsData,
-  ListRoomSessionsData,
-  ListRoomsData,
-  ListSessionsData,
-  ListTemplatesData,
-  ListWebhookDeliveriesData,
-  ListWebhookEndpointsData,
-} from "./generated/types.gen.js";
-import { items } from "./pages.js";
-import { checkPath } from "./paths.js";
-import type { RetryPolicy } from "./retry.js";
-import { transport } from "./transport.js";
+import { pathOf } from "./paths.js";
+import { type RetryPolicy, takesIdempotencyKey } from "./retry.js";
+import { type Send, transport } from "./transport.js";
 
 export interface ConclaveOptions {
   /** Where the API is, such as `https://meet.example.org`; by default `CONCLAVE_URL` of the environment. */
-  url?: string;
+  url?: string | undefined;
   /** A key of the project, `vk_…`; by default `CONCLAVE_KEY` of the environment. */
-  apiKey?: string;
-  retry?: RetryPolicy;
+  apiKey?: string | undefined;
+  retry?: RetryPolicy | undefined;
   /** Seconds that an attempt may take; 30 by default. */
-  timeout?: number;
+  timeout?: number | undefined;
   /** What sends the requests, if that is not the `fetch` of this runtime. */
-  fetch?: typeof globalThis.fetch;
+  fetch?: typeof globalThis.fetch | undefined;
 }
 
-/**
- * A project, by the URL of its server and one of its API keys. Has a method for each operation of the API, and for each list
- * an iterator over the items of all its pages, from `offset` on; `limit` is the size of a page.
- */
-export class Conclave extends Operations {
-  readonly #url: string;
+/** The options of one call. */
+export interface CallOptions {
+  /** Ends the call early, with its attempts and waits. */
+  signal?: AbortSignal | undefined;
+  /** Takes the place of the key that is made for each call. Ignored by operations that take none. */
+  idempotencyKey?: string | undefined;
+  /** Further headers of the request. */
+  headers?: Record<string, string> | undefined;
+  /** Takes the place of the client's. */
+  retry?: RetryPolicy | undefined;
+  /** Seconds that an attempt may take; the client's by default. */
+  timeout?: number | undefined;
+}
 
-  /** @throws ConclaveError if the URL or the key is missing or cannot be one. */
-  constructor({ retry = {}, timeout = 30, fetch = globalThis.fetch, ...given }: ConclaveOptions = {}) {
-    const [url, apiKey] = fromEnvironment(given.url, given.apiKey);
-    const send = transport({ credential: new Credential(apiKey), retry, timeout, fetch });
-    const baseUrl = baseUrlOf(url);
-    // The generated client calls `fetch` with requests only, which do not say of what operation they are.
-    const operations = new WeakMap<Request, string>();
-    const client = createClient({
-      baseUrl,
-      throwOnError: true,
-      parseAs: "json",
-      redirect: "manual",
-      requestValidator: checkPath,
-      fetch: (request) => send(request as Request, operations.get(request as Request) ?? ""),
-    });
-    client.interceptors.request.use((request, { method, url }) => {
-      operations.set(request, `${method} ${url}`);
-      return request;
-    });
-    super({ client });
-    this.#url = baseUrl;
+/** The options of a link to a file. */
+export interface LinkOptions extends CallOptions {
+  /**
+   * How long the link is valid: 1 second to 7 days.
+   * @default 3600
+   */
+  expiresInSeconds?: number | undefined;
+}
+
+/** What a request of an operation is made of. */
+interface Parameters {
+  path?: Record<string, string>;
+  query?: object | undefined;
+  body?: unknown;
+}
+
+/** The part of a client that is written by hand. */
+export class ConclaveClient {
+  readonly #url: string;
+  readonly #send: Send;
+
+  /** @throws {ConclaveError} `invalid_url` or `invalid_key` if the URL or the key is missing or cannot be one. */
+  constructor(options: ConclaveOptions = {}) {
+    const { retry = {}, timeout = 30, fetch = globalThis.fetch } = options;
+    const [url, apiKey] = fromEnvironment(options.url, options.apiKey);
+    this.#send = transport({ credential: new Credential(apiKey), retry, timeout, fetch });
+    this.#url = baseUrlOf(url);
   }
 
   /**
-   * Returns a link to the file of a recording on the server's disk, for those without an API key. It is valid for 1 second to
-   * 7 days, by default for an hour.
+   * Returns a link to the file of a recording on the server's disk, for those without an API key. It is valid for an hour, or
+   * `expiresInSeconds`.
+   *
+   * @param egressId The egress id.
+   * @throws {ConclaveError} `recording_not_found`
    */
-  async recordingLink(egressId: string, { expiresInSeconds = 3600 } = {}): Promise<string> {
-    const link = await this.client.get<{ 200: { path: string } }, unknown, true, "data">({
-      responseStyle: "data",
-      url: "/files/recordings/{egress_id}/link",
-      path: { egress_id: egressId },
-      query: { expires_in_seconds: expiresInSeconds },
-    });
+  async recordingLink(egressId: string, options: LinkOptions = {}): Promise<string> {
+    const { expiresInSeconds = 3600, ...others } = options;
+    const parameters = { path: { egress_id: egressId }, query: { expires_in_seconds: expiresInSeconds } };
+    const link = await this.call<{ path: string }>("GET /files/recordings/{egress_id}/link", parameters, others);
     // Anything else would change the host.
     if (!link.path.startsWith("/")) {
       throw new ConclaveError("unknown", "the response has no path of this server", { status: 200 });
@@ -83,55 +79,34 @@ export class Conclave extends Operations {
     return this.#url + link.path;
   }
 
-  allBroadcasts(options: Options<ListBroadcastsData, true> = {}) {
-    return items(options, (page) => this.listBroadcasts(page));
+  /**
+   * Sends the request of an operation, and returns its result.
+   *
+   * @param operation Its method and the template of its path.
+   */
+  protected async call<T>(operation: string, parameters: Parameters, options: CallOptions = {}): Promise<T> {
+    const [method, template] = operation.split(" ") as [string, string];
+    const path = pathOf(template, parameters.path ?? {});
+    const headers = new Headers(options.headers);
+    const init: RequestInit = { method, headers, redirect: "manual" };
+    if (parameters.body !== undefined) {
+      headers.set("Content-Type", "application/json");
+      init.body = JSON.stringify(parameters.body);
+    }
+    if (options.idempotencyKey !== undefined && takesIdempotencyKey(method, path)) {
+      headers.set("Idempotency-Key", options.idempotencyKey);
+    }
+    if (options.signal) {
+      init.signal = options.signal;
+    }
+    const request = new Request(this.#url + path + queryOf(parameters.query), init);
+    return (await this.#send(request, operation, options)) as T;
   }
+}
 
-  allCodes(options: Options<ListCodesData, true>) {
-    return items(options, (page) => this.listCodes(page));
-  }
-
-  allIngresses(options: Options<ListIngressesData, true> = {}) {
-    return items(options, (page) => this.listIngresses(page));
-  }
-
-  allParticipants(options: Options<ListParticipantsData, true>) {
-    return items(options, (page) => this.listParticipants(page));
-  }
-
-  allRecordings(options: Options<ListRecordingsData, true> = {}) {
-    return items(options, (page) => this.listRecordings(page));
-  }
-
-  allRoleChanges(options: Options<ListRoleChangesData, true>) {
-    return items(options, (page) => this.listRoleChanges(page));
-  }
-
-  allRoomRecordings(options: Options<ListRoomRecordingsData, true>) {
-    return items(options, (page) => this.listRoomRecordings(page));
-  }
-
-  allRoomSessions(options: Options<ListRoomSessionsData, true>) {
-    return items(options, (page) => this.listRoomSessions(page));
-  }
-
-  allRooms(options: Options<ListRoomsData, true> = {}) {
-    return items(options, (page) => this.listRooms(page));
-  }
-
-  allSessions(options: Options<ListSessionsData, true> = {}) {
-    return items(options, (page) => this.listSessions(page));
-  }
-
-  allTemplates(options: Options<ListTemplatesData, true> = {}) {
-    return items(options, (page) => this.listTemplates(page));
-  }
-
-  allWebhookDeliveries(options: Options<ListWebhookDeliveriesData, true> = {}) {
-    return items(options, (page) => this.listWebhookDeliveries(page));
-  }
-
-  allWebhookEndpoints(options: Options<ListWebhookEndpointsData, true> = {}) {
-    return items(options, (page) => this.listWebhookEndpoints(page));
-  }
+/** Returns the query of a URL, without parameters that have no value. */
+function queryOf(parameters: object = {}): string {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null);
+  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+  return given.length === 0 ? "" : `?${query}`;
 }

@@ -1,5 +1,5 @@
 // The variables that take the place of options which are not given.
-import { ConclaveError } from "./errors.js";
+import { ConclaveError, type ErrorCode } from "./errors.js";
 
 type Environment = Record<string, string | undefined>;
 
@@ -11,7 +11,7 @@ export function fromEnvironment(url: string | undefined, apiKey: string | undefi
   ];
 }
 
-function variable(name: string, code: string, what: string): string {
+function variable(name: string, code: ErrorCode, what: string): string {
   // Not every runtime has `process`.
   const { process } = globalThis as { process?: { env?: Environment } };
   const value = process?.env?.[name];

@@ -1,4 +1,8 @@
 // The one error that every call throws.
+import type { ApiErrorCode } from "./generated/types.gen.js";
+
+/** The code of an error: one of the API, or of this package. A newer server may have others. */
+export type ErrorCode = ApiErrorCode | "connection_failed" | "invalid_key" | "invalid_parameter" | "unknown";
 
 /** A call that failed, because the server refused it or could not be reached. */
 export class ConclaveError extends Error {
@@ -7,17 +11,17 @@ export class ConclaveError extends Error {
    * What to branch on, such as `room_exists`. `connection_failed` if no response came, `unknown` if it was not the API's: a redirect,
    * or the page of a proxy.
    */
-  readonly code: string;
+  readonly code: ErrorCode;
   /** The HTTP status, if a response came. */
-  readonly status?: number;
+  readonly status: number | undefined;
   /** The field of the request that was refused, or the permission that is missing. */
-  readonly field?: string;
+  readonly field: string | undefined;
   /** The id of the request in the server's log. */
-  readonly requestId?: string;
+  readonly requestId: string | undefined;
   /** How many seconds to wait before another attempt, if the server said so. */
-  readonly retryAfter?: number;
+  readonly retryAfter: number | undefined;
 
-  constructor(code: string, message: string, details: ErrorDetails = {}) {
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(`${code}: ${message}`, { cause: details.cause });
     this.code = code;
     this.status = details.status;
@@ -28,10 +32,10 @@ export class ConclaveError extends Error {
 }
 
 interface ErrorDetails {
-  status?: number;
-  field?: string;
-  requestId?: string;
-  retryAfter?: number;
+  status?: number | undefined;
+  field?: string | undefined;
+  requestId?: string | undefined;
+  retryAfter?: number | undefined;
   cause?: unknown;
 }
 
@@ -79,7 +83,7 @@ export function retryAfter(response: Response): number | undefined {
 }
 
 /** Returns the code, the message and the field of the API's error, or nothing if a body has none. */
-function envelope(body: ArrayBuffer): { code: string; message: string; field?: string } | undefined {
+function envelope(body: ArrayBuffer): { code: string; message: string; field: string | undefined } | undefined {
   try {
     const { code, message, field } = JSON.parse(new TextDecoder().decode(body)).error;
     if (typeof code === "string" && typeof message === "string") {

@@ -9,13 +9,13 @@ interface Page {
 type Item<P extends Page> = P[Exclude<keyof P, keyof Page>] extends Array<infer T> ? T : never;
 
 /** Yields the items of a list's pages, one page after the other. */
-export async function* items<O extends { query?: { offset?: number } }, P extends Page>(
-  options: O,
-  list: (options: O) => Promise<P>,
+export async function* items<Q extends { offset?: number | undefined }, P extends Page>(
+  query: Q | undefined,
+  list: (query: Q & { offset: number }) => Promise<P>,
 ): AsyncGenerator<Item<P>, void, void> {
-  let offset = options.query?.offset ?? 0;
+  let offset = query?.offset ?? 0;
   for (;;) {
-    const page = await list({ ...options, query: { ...options.query, offset } });
+    const page = await list({ ...query, offset } as Q & { offset: number });
     const found = Object.values(page).find(Array.isArray) ?? [];
     yield* found;
     offset += found.length;

@@ -1,22 +1,15 @@
 // Parameters in the path of a URL.
 import { ConclaveError } from "./errors.js";
 
-/** The part of a call that its path is made of. */
-interface Call {
-  url: string;
-  path?: Record<string, unknown>;
-}
-
 /**
- * Refuses a call with a path parameter that is missing, empty, `.` or `..`. Clients of HTTP, and servers in between, take such a
- * segment for the same folder or the one above, so that a request for one participant would reach its room.
+ * Returns the path of a call. Refuses a parameter that is missing, empty, `.` or `..`. Clients of HTTP, and servers in between, take
+ * such a segment for the same folder or the one above, so that a request for one participant would reach its room.
  *
  * @throws ConclaveError with the name of the parameter as its field.
  */
-export async function checkPath(call: unknown): Promise<void> {
-  const { url, path = {} } = call as Call;
-  for (const [, name] of url.matchAll(/\{(\w+)\}/g)) {
-    const value = path[name];
+export function pathOf(template: string, parameters: Record<string, unknown>): string {
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = parameters[name];
     if (typeof value !== "string" && typeof value !== "number") {
       throw refused(name, "must be a string");
     }
@@ -25,7 +18,8 @@ export async function checkPath(call: unknown): Promise<void> {
     if (["", ".", ".."].includes(escaped.toLowerCase().replaceAll("%2e", "."))) {
       throw refused(name, "must not be empty, `.` or `..`, which are not names in a URL");
     }
-  }
+    return escaped;
+  });
 }
 
 function encoded(name: string, value: string): string {

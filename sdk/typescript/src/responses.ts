@@ -4,13 +4,14 @@ import { unexpected } from "./errors.js";
 import { OBJECTS, RESPONSES } from "./generated/responses.gen.js";
 
 /**
- * Returns a response below 400, of which `body` is the whole, if it has the status and the JSON that its operation declares.
+ * Returns the JSON of a response below 400, of which `body` is the whole, if it has the status and the JSON that its operation
+ * declares; nothing if it declares none.
  *
- * @param operation its method and the template of its URL.
+ * @param operation its method and the template of its path.
  * @throws ConclaveError for any other.
  */
-export function checked(operation: string, response: Response, body: ArrayBuffer, credential: Credential): Response {
-  const { status, headers } = response;
+export function resultOf(operation: string, response: Response, body: ArrayBuffer, credential: Credential): unknown {
+  const { status } = response;
   const { statuses, type } = RESPONSES[operation] ?? { statuses: [200], type: "any" };
   const wrong = (problem: string) => unexpected(response, body, credential, problem);
   if (response.redirected) {
@@ -19,10 +20,14 @@ export function checked(operation: string, response: Response, body: ArrayBuffer
   if (!statuses.includes(status)) {
     throw wrong(`the response has the status ${status}, not ${statuses.join(" or ")}`);
   }
-  if (type !== undefined && !fits(parsed(body), type)) {
+  if (type === undefined) {
+    return undefined;
+  }
+  const result = parsed(body);
+  if (!fits(result, type)) {
     throw wrong("the response is not the JSON that the API describes");
   }
-  return new Response(type === undefined ? null : body, { status, headers });
+  return result;
 }
 
 const NO_JSON = Symbol("no JSON");

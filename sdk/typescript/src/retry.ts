@@ -4,9 +4,9 @@ import { retryAfter } from "./errors.js";
 /** How often a request is sent again, and how long a `Retry-After` may be that is waited for. */
 export interface RetryPolicy {
   /** Further attempts after the first; 4 by default. 0 sends everything once. */
-  maxRetries?: number;
+  maxRetries?: number | undefined;
   /** Seconds; 30 by default. After a longer `Retry-After` the error is thrown at once, and says how long to wait. */
-  maxRetryAfter?: number;
+  maxRetryAfter?: number | undefined;
 }
 
 // Refused before or while a backend was not there; the server has not done what was asked.

@@ -1,8 +1,7 @@
-// A `fetch` that adds what each request needs, sends it again where that is safe, and throws what is not the declared response as an
-// error.
+// Adds what each request needs, sends it again where that is safe, and throws what is not the declared response as an error.
 import type { Credential } from "./credential.js";
 import { ConclaveError, errorOf } from "./errors.js";
-import { checked } from "./responses.js";
+import { resultOf } from "./responses.js";
 import { type RetryPolicy, takesIdempotencyKey, waitAfterFailure, waitAfterResponse } from "./retry.js";
 
 export interface TransportOptions {
@@ -13,18 +12,25 @@ export interface TransportOptions {
   fetch: typeof globalThis.fetch;
 }
 
-/** Sends the request of an operation, which is its method and the template of its URL. */
-export type Send = (request: Request, operation: string) => Promise<Response>;
+/** What one call may have of its own. */
+export interface SendOptions {
+  retry?: RetryPolicy | undefined;
+  timeout?: number | undefined;
+}
 
-export function transport(options: TransportOptions): Send {
-  return async (request, operation) => {
+/** Sends the request of an operation, which is its method and the template of its path, and returns the JSON of the response. */
+export type Send = (request: Request, operation: string, options?: SendOptions) => Promise<unknown>;
+
+export function transport(defaults: TransportOptions): Send {
+  return async (request, operation, own = {}) => {
+    const options = { ...defaults, retry: own.retry ?? defaults.retry, timeout: own.timeout ?? defaults.timeout };
     addHeaders(request, options.credential);
     for (let attempt = 0; ; attempt++) {
-      const wait = await once(request, operation, attempt, options);
-      if (wait instanceof Response) {
-        return wait;
+      const outcome = await once(request, operation, attempt, options);
+      if ("result" in outcome) {
+        return outcome.result;
       }
-      await sleep(wait, request.signal);
+      await sleep(outcome.wait, request.signal);
     }
   };
 }
@@ -37,19 +43,20 @@ function addHeaders(request: Request, credential: Credential): void {
   }
 }
 
-/** Sends a request; returns the response, or the seconds to wait before the next attempt. */
+/** Sends a request; returns the result, or the seconds to wait before the next attempt. */
 async function once(
   request: Request,
   operation: string,
   attempt: number,
   options: TransportOptions,
-): Promise<Response | number> {
-  const { credential } = options;
+): Promise<{ result: unknown } | { wait: number }> {
+  // Called without an object: some runtimes refuse `fetch` as a method of another one.
+  const { credential, fetch } = options;
   let response: Response;
   let body: ArrayBuffer;
   try {
     const signal = AbortSignal.any([request.signal, AbortSignal.timeout(options.timeout * 1000)]);
-    response = await options.fetch(request.clone(), { signal, redirect: "manual" });
+    response = await fetch(request.clone(), { signal, redirect: "manual" });
     // Read here, so that a connection that breaks meanwhile is noticed.
     body = await response.arrayBuffer();
   } catch (cause) {
@@ -58,16 +65,16 @@ async function once(
     if (wait === undefined) {
       throw unreachable(cause, credential);
     }
-    return wait;
+    return { wait };
   }
   if (response.status < 400) {
-    return checked(operation, response, body, credential);
+    return { result: resultOf(operation, response, body, credential) };
   }
   const wait = waitAfterResponse(options.retry, request, attempt, response);
   if (wait === undefined) {
     throw errorOf(response, body, credential);
   }
-  return wait;
+  return { wait };
 }
 
 function unreachable(cause: unknown, credential: Credential): ConclaveError {

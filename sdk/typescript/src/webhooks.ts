@@ -1,11 +1,11 @@
 // Verifies deliveries of webhooks, and receives them in applications of Fetch, Node and Express. With WebCrypto, which all runtimes have.
-import type { Event } from "./generated/types.gen.js";
+import type { WebhookEvent } from "./generated/types.gen.js";
 
 /** Seconds that a delivery may be old, or ahead of this machine's clock. */
 export const TOLERANCE = 300;
 const LARGEST_BODY = 1024 * 1024;
 
-const EVENTS: Record<Event["type"], true> = {
+const EVENTS: Record<WebhookEvent["type"], true> = {
   "room.started": true,
   "room.finished": true,
   "participant.joined": true,
@@ -48,9 +48,9 @@ export type WebhookHeaders = Headers | Record<string, string | string[] | undefi
 
 export interface VerifyOptions {
   /** Seconds that a delivery may be old; 300 by default, null for any age. */
-  tolerance?: number | null;
+  tolerance?: number | null | undefined;
   /** The time in Unix seconds; that of the clock by default. */
-  now?: number;
+  now?: number | undefined;
 }
 
 /**
@@ -66,7 +66,7 @@ export async function verify(
   headers: WebhookHeaders,
   secret: string,
   { tolerance = TOLERANCE, now = Date.now() / 1000 }: VerifyOptions = {},
-): Promise<Event> {
+): Promise<WebhookEvent> {
   const raw = typeof body === "string" ? new TextEncoder().encode(body) : body;
   const sent = headers instanceof Headers ? headers : lowerCase(headers);
   const standard = await standardSignature(sent, raw, secret);
@@ -89,8 +89,8 @@ export async function verify(
  *
  * @throws WebhookError if it is no event.
  */
-export function parse(body: Uint8Array | string): Event {
-  let event: Event;
+export function parse(body: Uint8Array | string): WebhookEvent {
+  let event: WebhookEvent;
   try {
     event = JSON.parse(typeof body === "string" ? body : new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch {
@@ -110,7 +110,7 @@ export function parse(body: Uint8Array | string): Event {
 }
 
 /** Tells whether an event has the fields that all have; the test event is about no room. */
-function hasContext({ type, project_id, room, occurred_at }: Event): boolean {
+function hasContext({ type, project_id, room, occurred_at }: WebhookEvent): boolean {
   const context = [project_id, occurred_at, ...(type === "webhook.test" ? [] : [room])];
   return context.every((field) => typeof field === "string");
 }
@@ -173,7 +173,7 @@ function base64(text: string): Uint8Array | undefined {
 }
 
 /** Handles an event. The id is that of its delivery, the same for each attempt. */
-export type EventHandler = (event: Event, deliveryId: string) => unknown;
+export type EventHandler = (event: WebhookEvent, deliveryId: string) => unknown;
 
 /**
  * Returns a function that answers a request of Fetch: for Hono, Next.js, Deno, Bun and Workers.
@@ -196,7 +196,7 @@ export function fetchReceiver(
 
 /** The part of Node's `IncomingMessage` that a receiver reads. */
 export interface NodeRequest extends AsyncIterable<Uint8Array> {
-  method?: string;
+  method?: string | undefined;
   headers: Record<string, string | string[] | undefined>;
   /** What a parser of bodies has left: with `express.raw`, the raw body. */
   body?: unknown;
@@ -215,7 +215,7 @@ export interface NodeResponse {
 export function nodeReceiver(
   secret: string,
   handle: EventHandler,
-  options: VerifyOptions & { onError?: (error: unknown) => void } = {},
+  options: VerifyOptions & { onError?: ((error: unknown) => void) | undefined } = {},
 ): (request: NodeRequest, response: NodeResponse) => Promise<void> {
   const { onError = console.error } = options;
   return async (request, response) => {
@@ -248,7 +248,7 @@ async function deliver(
   if (body === undefined) {
     return 413;
   }
-  let event: Event;
+  let event: WebhookEvent;
   try {
     event = await verify(body, headers, secret, options);
   } catch (error) {

@@ -1,6 +1,8 @@
 // What the client sends, repeats and throws, with a server that is a function.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, test } from "node:test";
 import { inspect } from "node:util";
 import { Conclave, ConclaveError, type ConclaveOptions } from "../src/index.js";
@@ -64,8 +66,8 @@ async function failure(call: Promise<unknown>): Promise<ConclaveError> {
 describe("a call", () => {
   test("has the key of the project and one of its own", async () => {
     const { conclave, requests, keys } = client([created, created]);
-    assert.equal((await conclave.createRoom({ body: { name: "standup" } })).name, "standup");
-    await conclave.createRoom({ body: { name: "standup" } });
+    assert.equal((await conclave.createRoom({ name: "standup" })).name, "standup");
+    await conclave.createRoom({ name: "standup" });
     assert.equal(requests[0].url, "http://conclave.test/v1/rooms");
     assert.equal(requests[0].headers.get("Authorization"), "Bearer vk_test_key");
     assert.deepEqual(await requests[0].json(), { name: "standup" });
@@ -74,14 +76,14 @@ describe("a call", () => {
 
   test("keeps a given key", async () => {
     const { conclave, keys } = client([refused, created]);
-    await conclave.createRoom({ body: { name: "standup" }, headers: { "Idempotency-Key": "order-7" } });
+    await conclave.createRoom({ name: "standup" }, { idempotencyKey: "order-7" });
     assert.deepEqual([...keys()], ["order-7"]);
   });
 
   for (const [name, answer] of Object.entries({ "a 429": refused, "a 503": () => unavailable("0"), broken, cut })) {
     test(`is repeated with the same key after ${name}`, async () => {
       const { conclave, requests, keys } = client([answer, answer, created]);
-      assert.equal((await conclave.createRoom({ body: { name: "standup" } })).name, "standup");
+      assert.equal((await conclave.createRoom({ name: "standup" })).name, "standup");
       assert.deepEqual(await requests[2].json(), { name: "standup" });
       assert.equal(requests.length, 3);
       assert.equal(keys().size, 1);
@@ -92,12 +94,13 @@ describe("a call", () => {
   test("without a key is sent once", async () => {
     const calls = [
       (conclave: Conclave) =>
-        conclave.createIngress({
-          path: { name: "standup" },
-          body: { input_type: "whip", participant_identity: "encoder" },
-        }),
-      (conclave: Conclave) => conclave.exchangeCode({ path: { code: "abcd-efgh-ijkm" }, body: {} }),
-      (conclave: Conclave) => conclave.updateTemplate({ path: { id: "tpl_9b1d3e5f7a20" }, body: { name: "other" } }),
+        conclave.createIngress(
+          "standup",
+          { input_type: "whip", participant_identity: "encoder" },
+          { idempotencyKey: "order-7" },
+        ),
+      (conclave: Conclave) => conclave.exchangeCode("abcd-efgh-ijkm"),
+      (conclave: Conclave) => conclave.updateTemplate("tpl_9b1d3e5f7a20", { name: "other" }),
     ];
     for (const call of calls) {
       const { conclave, requests, keys } = client([() => unavailable("0"), created]);
@@ -109,13 +112,39 @@ describe("a call", () => {
   test("ends at once when its caller gives up", async () => {
     const { conclave, requests } = client([() => unavailable("20")]);
     const given = AbortSignal.timeout(50);
-    await assert.rejects(conclave.listRooms({ signal: given }), { name: "TimeoutError" });
+    await assert.rejects(conclave.listRooms({}, { signal: given }), { name: "TimeoutError" });
     assert.equal(requests.length, 1);
+  });
+
+  test("has options of its own", async () => {
+    const { conclave, requests } = client([() => unavailable("0")]);
+    const options = { headers: { Traceparent: "00-1" }, retry: { maxRetries: 0 } };
+    assert.equal((await failure(conclave.getRoom("standup", options))).code, "media_unavailable");
+    assert.equal(requests[0].headers.get("Traceparent"), "00-1");
+  });
+
+  test("has a time limit of its own", async () => {
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const conclave = new Conclave({ url, apiKey: "vk_test_key" });
+    const error = await failure(conclave.getPlan({ timeout: 0.05, retry: { maxRetries: 0 } }));
+    assert.deepEqual([error.code, (error.cause as Error).name], ["connection_failed", "TimeoutError"]);
+    silent.close();
+    silent.closeAllConnections();
+  });
+
+  test("has the parameters of its query that have a value", async () => {
+    const { conclave, requests } = client([refused], { retry: { maxRetries: 0 } });
+    const query = { room: "a b", active: false, limit: 0, role: undefined, after: "2026-01-31T12:00:00+01:00" };
+    await failure(conclave.listSessions(query));
+    const sent = new URL(requests[0].url).searchParams;
+    assert.deepEqual(Object.fromEntries(sent), { room: "a b", active: "false", limit: "0", after: query.after });
   });
 
   test("escapes what is part of its path", async () => {
     const { conclave, requests } = client([() => new Response(null, { status: 204 })]);
-    await conclave.removeParticipant({ path: { name: "standup", identity: "a/b?c" } });
+    await conclave.removeParticipant("standup", "a/b?c");
     assert.equal(requests[0].url, "http://conclave.test/v1/rooms/standup/participants/a%2Fb%3Fc");
   });
 });
@@ -161,7 +190,7 @@ describe("an error", () => {
   test("says what the server says", async () => {
     const body = { error: { code: "invalid_room_name", message: "must be 1 to 128 characters", field: "name" } };
     const answer = () => Response.json(body, { status: 400, headers: { "X-Request-Id": "req-2" } });
-    const error = await failure(client([answer]).conclave.createRoom({ body: { name: "/" } }));
+    const error = await failure(client([answer]).conclave.createRoom({ name: "/" }));
     assert.deepEqual([error.status, error.code, error.field], [400, "invalid_room_name", "name"]);
     assert.deepEqual([error.requestId, error.retryAfter], ["req-2", undefined]);
     assert.equal(error.message, "invalid_room_name: must be 1 to 128 characters");
@@ -169,7 +198,7 @@ describe("an error", () => {
 
   test("is the last refusal", async () => {
     const { conclave, requests } = client([refused, refused, refused], { retry: { maxRetries: 2 } });
-    const error = await failure(conclave.getRoom({ path: { name: "standup" } }));
+    const error = await failure(conclave.getRoom("standup"));
     assert.deepEqual([error.code, error.requestId, error.retryAfter], ["rate_limited", "req-1", 0]);
     assert.equal(requests.length, 3);
   });
@@ -222,7 +251,7 @@ test("an iterator goes through all pages", async () => {
   const conclave = new Conclave({ url: "http://conclave.test", apiKey: "key", fetch });
   const names = async (query: { limit: number; offset?: number }) => {
     const found: string[] = [];
-    for await (const { name } of conclave.allRooms({ query })) {
+    for await (const { name } of conclave.allRooms(query)) {
       found.push(name);
     }
     return found;

@@ -6,7 +6,7 @@ import { Conclave, ConclaveError } from "../src/index.js";
 const url = "http://conclave.test";
 const key = "vk_test_of_the_environment";
 
-function set(values: { CONCLAVE_URL?: string; CONCLAVE_KEY?: string }): void {
+function set(values: { CONCLAVE_URL?: string | undefined; CONCLAVE_KEY?: string | undefined }): void {
   for (const name of ["CONCLAVE_URL", "CONCLAVE_KEY"] as const) {
     delete process.env[name];
     if (values[name] !== undefined) {

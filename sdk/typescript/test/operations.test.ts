@@ -50,21 +50,19 @@ function client(answer: Answer) {
 
 /** The methods for an operation: that of a list has an iterator, too. Each calls, and goes through what it yields. */
 function methods(name: string): Array<(conclave: Conclave, values: unknown[]) => Promise<unknown>> {
-  const { method: verb, path_parameters, is_list } = operations[name];
+  const { is_list } = operations[name];
   const method = name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
   if (name === "recording_link") {
     return [(conclave, [id]) => conclave.recordingLink(id as string)];
   }
-  const options = (values: unknown[]) => ({
-    path: Object.fromEntries(path_parameters.map((parameter, number) => [parameter, values[number]])),
-    ...(verb === "GET" || verb === "DELETE" ? {} : { body: {} }),
-  });
-  type Callable = Record<string, (options: unknown) => unknown>;
+  // Then comes a body, a query, or the options of the call.
+  const given = (values: unknown[]) => [...values, {}];
+  type Callable = Record<string, (...given: unknown[]) => unknown>;
   const call = async (conclave: Conclave, values: unknown[]) =>
-    (conclave as unknown as Callable)[method](options(values));
+    (conclave as unknown as Callable)[method](...given(values));
   const all = async (conclave: Conclave, values: unknown[]) => {
     const found: unknown[] = [];
-    const iterator = (conclave as unknown as Callable)[method.replace(/^list/, "all")](options(values));
+    const iterator = (conclave as unknown as Callable)[method.replace(/^list/, "all")](...given(values));
     for await (const item of iterator as AsyncIterable<unknown>) {
       found.push(item);
     }
@@ -160,12 +158,12 @@ describe("a response", () => {
       for (const body of [operation.today, operation.newer]) {
         for (const status of operation.statuses) {
           // Whatever the type that it claims to have.
-          for (const headers of [undefined, { "Content-Type": "application/json" }]) {
+          for (const headers of [{}, { "Content-Type": "application/json" }]) {
             const answer = () => new Response(bodyOf(body), { status, headers });
             const [result, ...others] = await Promise.all(
               methods(name).map((call) => call(client(answer).conclave, plain(name))),
             );
-            const wanted = name === "recording_link" ? "http://conclave.test/files/recordings/EG_1" : (body ?? {});
+            const wanted = name === "recording_link" ? "http://conclave.test/files/recordings/EG_1" : body;
             assert.deepEqual(result, wanted);
             assert.ok(others.every((items) => Array.isArray(items) && items.length === 1));
           }
@@ -192,7 +190,7 @@ test("no redirect is followed over a network", async () => {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const conclave = new Conclave({ url, apiKey: KEY });
-  const error = await failure(conclave.createRoom({ body: { name: "standup" } }));
+  const error = await failure(conclave.createRoom({ name: "standup" }));
   assert.deepEqual([error.code, error.status], ["unknown", 302]);
   assert.match(error.message, /leads to "\/elsewhere"/);
   await failure(conclave.recordingLink("EG_1"));
@@ -202,7 +200,7 @@ test("no redirect is followed over a network", async () => {
 
   // Nor by a `fetch` that does as it likes.
   const followed = Object.defineProperty(Response.json(operations.get_room.today), "redirected", { value: true });
-  assert.equal((await failure(client(() => followed).conclave.getRoom({ path: { name: "a" } }))).code, "unknown");
+  assert.equal((await failure(client(() => followed).conclave.getRoom("a"))).code, "unknown");
 });
 
 describe("a key", () => {
@@ -254,7 +252,7 @@ describe("a key", () => {
       throw new TypeError("fetch failed", { cause: new Error(`illegal header ${sent}`) });
     });
     for (const answer of answers) {
-      const error = await failure(client(answer).conclave.getRoom({ path: { name: "standup" } }));
+      const error = await failure(client(answer).conclave.getRoom("standup"));
       // Nor a part of it that is long enough to be of use.
       assert.ok(!printed(error).includes(KEY.slice(0, 10)), printed(error));
     }

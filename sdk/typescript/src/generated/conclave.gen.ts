@@ -1,0 +1,691 @@
+// Written by sdk/generate from the description of the API.
+
+import { type CallOptions, ConclaveClient } from "../client.js";
+import { items } from "../pages.js";
+import type {
+  Broadcast,
+  BroadcastPage,
+  ChangeRole,
+  CreateCode,
+  CreateDestination,
+  CreateIngress,
+  CreateRoom,
+  CreateTemplate,
+  CreateToken,
+  CreateWebhookEndpoint,
+  DataSent,
+  Destination,
+  DestinationList,
+  ExchangeCode,
+  GetUsageQuery,
+  Ingress,
+  IngressCreated,
+  IngressPage,
+  ListBroadcastsQuery,
+  ListCodesQuery,
+  ListIngressesQuery,
+  ListParticipantsQuery,
+  ListRecordingsQuery,
+  ListRoleChangesQuery,
+  ListRoomRecordingsQuery,
+  ListRoomSessionsQuery,
+  ListRoomsQuery,
+  ListSessionsQuery,
+  ListTemplatesQuery,
+  ListWebhookDeliveriesQuery,
+  ListWebhookEndpointsQuery,
+  MuteTrack,
+  MutedTrack,
+  Participant,
+  ParticipantPage,
+  PlanStatus,
+  Recording,
+  RecordingPage,
+  Role,
+  RoleChange,
+  RoleChangePage,
+  RoleChangeResult,
+  RoleInput,
+  Room,
+  RoomCode,
+  RoomCodePage,
+  RoomPage,
+  SendData,
+  Session,
+  SessionDetail,
+  SessionPage,
+  StartBroadcast,
+  StartRecording,
+  Template,
+  TemplatePage,
+  TemplateSettingsDetail,
+  Token,
+  UpdateDestination,
+  UpdateTemplate,
+  UpdateTemplateSettings,
+  Usage,
+  WebhookDelivery,
+  WebhookDeliveryPage,
+  WebhookEndpoint,
+  WebhookEndpointCreated,
+  WebhookEndpointPage,
+} from "./types.gen.js";
+
+/**
+ * A project, by the URL of its server and one of its API keys. Has a method for each operation of the API, and for each list an
+ * iterator over the items of all its pages, from `offset` on; `limit` is the size of a page. Each call throws `ConclaveError`.
+ */
+export class Conclave extends ConclaveClient {
+  /**
+   * Give a participant another role, in place.
+   *
+   * @param room The room's name.
+   * @param identity The participant's identity.
+   * @param body The role that a participant is to hold.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `participant_not_found`, `role_not_found`, `room_not_found`, `template_not_found`, `idempotency_key_reuse`, `media_unavailable`
+   */
+  changeRole(room: string, identity: string, body: ChangeRole, options?: CallOptions): Promise<RoleChangeResult> {
+    return this.call("POST /v1/rooms/{name}/participants/{identity}/role", { path: { name: room, identity }, body }, options);
+  }
+
+  /**
+   * Create a room code; the answer shows it whole, this once.
+   *
+   * @param room The room's name.
+   * @param body A room code to create.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `role_not_found`, `room_not_found`, `template_not_found`, `idempotency_key_reuse`
+   */
+  createCode(room: string, body: CreateCode, options?: CallOptions): Promise<RoomCode> {
+    return this.call("POST /v1/rooms/{name}/codes", { path: { name: room }, body }, options);
+  }
+
+  /**
+   * Create a destination.
+   *
+   * @param templateId The template's id.
+   * @param body A destination to create, by its kind.
+   * @throws {ConclaveError} `blocked_url`, `invalid_url`, `feature_not_in_plan`, `template_not_found`, `destination_exists`, `idempotency_key_reuse`, `encryption_unavailable`
+   */
+  createDestination(templateId: string, body: CreateDestination, options?: CallOptions): Promise<Destination> {
+    return this.call("POST /v1/templates/{id}/destinations", { path: { id: templateId }, body }, options);
+  }
+
+  /**
+   * Create an endpoint for an encoder; the answer shows its stream key, this once.
+   *
+   * @param room The room's name.
+   * @param body An ingress endpoint to create.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `feature_not_in_plan`, `insufficient_balance`, `quota_exceeded`, `room_not_found`, `ingress_exists`, `room_ended`, `billing_unavailable`, `media_unavailable`
+   */
+  createIngress(room: string, body: CreateIngress, options?: CallOptions): Promise<IngressCreated> {
+    return this.call("POST /v1/rooms/{name}/ingress", { path: { name: room }, body }, options);
+  }
+
+  /**
+   * Create a room.
+   *
+   * @param body A room to create.
+   * @throws {ConclaveError} `invalid_room_name`, `insufficient_balance`, `quota_exceeded`, `room_limit_reached`, `template_not_found`, `idempotency_key_reuse`, `room_exists`
+   */
+  createRoom(body: CreateRoom, options?: CallOptions): Promise<Room> {
+    return this.call("POST /v1/rooms", { body }, options);
+  }
+
+  /**
+   * Create a template and its roles.
+   *
+   * @param body A template to create.
+   * @throws {ConclaveError} `idempotency_key_reuse`, `template_exists`
+   */
+  createTemplate(body: CreateTemplate, options?: CallOptions): Promise<Template> {
+    return this.call("POST /v1/templates", { body }, options);
+  }
+
+  /**
+   * Mint a room token.
+   *
+   * @param body A token to mint.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `insufficient_balance`, `quota_exceeded`, `role_not_found`, `room_not_found`, `template_not_found`, `idempotency_key_reuse`, `role_capacity_reached`, `room_ended`, `billing_unavailable`, `database_unavailable`
+   */
+  createToken(body: CreateToken, options?: CallOptions): Promise<Token> {
+    return this.call("POST /v1/tokens", { body }, options);
+  }
+
+  /**
+   * Register a webhook endpoint.
+   *
+   * @param body A webhook endpoint to register.
+   * @throws {ConclaveError} `blocked_url`, `invalid_url`, `idempotency_key_reuse`
+   */
+  createWebhookEndpoint(body: CreateWebhookEndpoint, options?: CallOptions): Promise<WebhookEndpointCreated> {
+    return this.call("POST /v1/webhook-endpoints", { body }, options);
+  }
+
+  /**
+   * Delete a destination that nothing runs against.
+   *
+   * @param templateId The template's id.
+   * @param destination The destination's name.
+   * @throws {ConclaveError} `destination_not_found`, `template_not_found`, `destination_in_use`
+   */
+  deleteDestination(templateId: string, destination: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/templates/{id}/destinations/{name}", { path: { id: templateId, name: destination } }, options);
+  }
+
+  /**
+   * Delete an endpoint; its stream key is invalid at once.
+   *
+   * @param ingressId The endpoint's id.
+   * @throws {ConclaveError} `ingress_not_found`, `media_unavailable`
+   */
+  deleteIngress(ingressId: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/ingress/{ingress_id}", { path: { ingress_id: ingressId } }, options);
+  }
+
+  /**
+   * Delete a role.
+   *
+   * @param templateId The template's id.
+   * @param role The role's name.
+   * @throws {ConclaveError} `role_not_found`, `template_not_found`, `role_referenced`
+   */
+  deleteRole(templateId: string, role: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/templates/{id}/roles/{name}", { path: { id: templateId, name: role } }, options);
+  }
+
+  /**
+   * Delete a template with its roles.
+   *
+   * @param templateId The template's id.
+   * @throws {ConclaveError} `template_not_found`, `template_in_use`, `template_is_default`
+   */
+  deleteTemplate(templateId: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/templates/{id}", { path: { id: templateId } }, options);
+  }
+
+  /**
+   * Stop delivery to an endpoint; what is queued for it is dropped.
+   *
+   * @param webhookEndpointId The endpoint's id.
+   * @throws {ConclaveError} `endpoint_not_found`
+   */
+  deleteWebhookEndpoint(webhookEndpointId: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/webhook-endpoints/{id}", { path: { id: webhookEndpointId } }, options);
+  }
+
+  /**
+   * Disable a room code; tokens it has given stay valid.
+   *
+   * @param code The room code.
+   * @throws {ConclaveError} `code_not_found`
+   */
+  disableCode(code: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/codes/{code}", { path: { code } }, options);
+  }
+
+  /**
+   * End a room and disconnect everyone.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `invalid_room_name`, `permission_denied`, `room_not_found`, `media_unavailable`
+   */
+  endRoom(room: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/rooms/{name}", { path: { name: room } }, options);
+  }
+
+  /**
+   * Exchange a room code for a room token.
+   *
+   * @param code The room code.
+   * @param body The identity that a token is asked for in exchange for a room code.
+   * @throws {ConclaveError} `invalid_identity`, `insufficient_balance`, `quota_exceeded`, `code_not_found`, `role_not_found`, `identity_taken`, `role_capacity_reached`, `room_ended`, `billing_unavailable`, `database_unavailable`
+   */
+  exchangeCode(code: string, body?: ExchangeCode, options?: CallOptions): Promise<Token> {
+    return this.call("POST /v1/codes/{code}/exchange", { path: { code }, body }, options);
+  }
+
+  /**
+   * Read a broadcast; while it runs, the media plane is asked for its status.
+   *
+   * @param egressId The egress id.
+   * @throws {ConclaveError} `broadcast_not_found`, `media_unavailable`
+   */
+  getBroadcast(egressId: string, options?: CallOptions): Promise<Broadcast> {
+    return this.call("GET /v1/broadcasts/{egress_id}", { path: { egress_id: egressId } }, options);
+  }
+
+  /**
+   * Read a destination, without its secrets.
+   *
+   * @param templateId The template's id.
+   * @param destination The destination's name.
+   * @throws {ConclaveError} `destination_not_found`, `template_not_found`
+   */
+  getDestination(templateId: string, destination: string, options?: CallOptions): Promise<Destination> {
+    return this.call("GET /v1/templates/{id}/destinations/{name}", { path: { id: templateId, name: destination } }, options);
+  }
+
+  /**
+   * Read an endpoint; the media plane is asked for its status.
+   *
+   * @param ingressId The endpoint's id.
+   * @throws {ConclaveError} `ingress_not_found`, `media_unavailable`
+   */
+  getIngress(ingressId: string, options?: CallOptions): Promise<Ingress> {
+    return this.call("GET /v1/ingress/{ingress_id}", { path: { ingress_id: ingressId } }, options);
+  }
+
+  /**
+   * Read one participant.
+   *
+   * @param room The room's name.
+   * @param identity The participant's identity.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `participant_not_found`, `room_not_found`, `media_unavailable`
+   */
+  getParticipant(room: string, identity: string, options?: CallOptions): Promise<Participant> {
+    return this.call("GET /v1/rooms/{name}/participants/{identity}", { path: { name: room, identity } }, options);
+  }
+
+  /** Read the project's status under its plan. */
+  getPlan(options?: CallOptions): Promise<PlanStatus> {
+    return this.call("GET /v1/plan", {}, options);
+  }
+
+  /**
+   * Read a recording; while it runs, the media plane is asked for its status.
+   *
+   * @param egressId The egress id.
+   * @throws {ConclaveError} `recording_not_found`, `media_unavailable`
+   */
+  getRecording(egressId: string, options?: CallOptions): Promise<Recording> {
+    return this.call("GET /v1/recordings/{egress_id}", { path: { egress_id: egressId } }, options);
+  }
+
+  /**
+   * Read a role.
+   *
+   * @param templateId The template's id.
+   * @param role The role's name.
+   * @throws {ConclaveError} `role_not_found`, `template_not_found`
+   */
+  getRole(templateId: string, role: string, options?: CallOptions): Promise<Role> {
+    return this.call("GET /v1/templates/{id}/roles/{name}", { path: { id: templateId, name: role } }, options);
+  }
+
+  /**
+   * Read a room's record.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `room_not_found`
+   */
+  getRoom(room: string, options?: CallOptions): Promise<Room> {
+    return this.call("GET /v1/rooms/{name}", { path: { name: room } }, options);
+  }
+
+  /**
+   * Read a session with its tracks.
+   *
+   * @param sessionId The session's id.
+   * @throws {ConclaveError} `session_not_found`
+   */
+  getSession(sessionId: string, options?: CallOptions): Promise<SessionDetail> {
+    return this.call("GET /v1/sessions/{id}", { path: { id: sessionId } }, options);
+  }
+
+  /**
+   * Read a template.
+   *
+   * @param templateId The template's id.
+   * @throws {ConclaveError} `template_not_found`
+   */
+  getTemplate(templateId: string, options?: CallOptions): Promise<Template> {
+    return this.call("GET /v1/templates/{id}", { path: { id: templateId } }, options);
+  }
+
+  /**
+   * Read a template's settings.
+   *
+   * @param templateId The template's id.
+   * @throws {ConclaveError} `template_not_found`
+   */
+  getTemplateSettings(templateId: string, options?: CallOptions): Promise<TemplateSettingsDetail> {
+    return this.call("GET /v1/templates/{id}/settings", { path: { id: templateId } }, options);
+  }
+
+  /**
+   * Read participant minutes by day.
+   * @throws {ConclaveError} `billing_unavailable`, `database_unavailable`
+   */
+  getUsage(query?: GetUsageQuery, options?: CallOptions): Promise<Usage> {
+    return this.call("GET /v1/usage", { query }, options);
+  }
+
+  /**
+   * List the project's broadcasts, newest first.
+   * @throws {ConclaveError} `invalid_room_name`
+   */
+  listBroadcasts(query?: ListBroadcastsQuery, options?: CallOptions): Promise<BroadcastPage> {
+    return this.call("GET /v1/broadcasts", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listBroadcasts}. */
+  allBroadcasts(query?: ListBroadcastsQuery, options?: CallOptions): AsyncGenerator<Broadcast, void, void> {
+    return items(query, (page) => this.listBroadcasts(page, options));
+  }
+
+  /**
+   * List a room's codes, newest first, those that cannot be used any more too.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `invalid_room_name`, `room_not_found`
+   */
+  listCodes(room: string, query?: ListCodesQuery, options?: CallOptions): Promise<RoomCodePage> {
+    return this.call("GET /v1/rooms/{name}/codes", { path: { name: room }, query }, options);
+  }
+
+  /**
+   * Iterate over the items of all pages of {@link Conclave.listCodes}.
+   *
+   * @param room The room's name.
+   */
+  allCodes(room: string, query?: ListCodesQuery, options?: CallOptions): AsyncGenerator<RoomCode, void, void> {
+    return items(query, (page) => this.listCodes(room, page, options));
+  }
+
+  /**
+   * List a template's destinations.
+   *
+   * @param templateId The template's id.
+   * @throws {ConclaveError} `template_not_found`
+   */
+  listDestinations(templateId: string, options?: CallOptions): Promise<DestinationList> {
+    return this.call("GET /v1/templates/{id}/destinations", { path: { id: templateId } }, options);
+  }
+
+  /**
+   * List endpoints, newest first, deleted ones too.
+   * @throws {ConclaveError} `invalid_room_name`
+   */
+  listIngresses(query?: ListIngressesQuery, options?: CallOptions): Promise<IngressPage> {
+    return this.call("GET /v1/ingress", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listIngresses}. */
+  allIngresses(query?: ListIngressesQuery, options?: CallOptions): AsyncGenerator<Ingress, void, void> {
+    return items(query, (page) => this.listIngresses(page, options));
+  }
+
+  /**
+   * List who is in a room.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `invalid_room_name`, `room_not_found`, `media_unavailable`
+   */
+  listParticipants(room: string, query?: ListParticipantsQuery, options?: CallOptions): Promise<ParticipantPage> {
+    return this.call("GET /v1/rooms/{name}/participants", { path: { name: room }, query }, options);
+  }
+
+  /**
+   * Iterate over the items of all pages of {@link Conclave.listParticipants}.
+   *
+   * @param room The room's name.
+   */
+  allParticipants(room: string, query?: ListParticipantsQuery, options?: CallOptions): AsyncGenerator<Participant, void, void> {
+    return items(query, (page) => this.listParticipants(room, page, options));
+  }
+
+  /**
+   * List the project's recordings, newest first.
+   * @throws {ConclaveError} `invalid_room_name`
+   */
+  listRecordings(query?: ListRecordingsQuery, options?: CallOptions): Promise<RecordingPage> {
+    return this.call("GET /v1/recordings", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listRecordings}. */
+  allRecordings(query?: ListRecordingsQuery, options?: CallOptions): AsyncGenerator<Recording, void, void> {
+    return items(query, (page) => this.listRecordings(page, options));
+  }
+
+  /**
+   * List a room's role changes, newest first.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `room_not_found`
+   */
+  listRoleChanges(room: string, query?: ListRoleChangesQuery, options?: CallOptions): Promise<RoleChangePage> {
+    return this.call("GET /v1/rooms/{name}/role-changes", { path: { name: room }, query }, options);
+  }
+
+  /**
+   * Iterate over the items of all pages of {@link Conclave.listRoleChanges}.
+   *
+   * @param room The room's name.
+   */
+  allRoleChanges(room: string, query?: ListRoleChangesQuery, options?: CallOptions): AsyncGenerator<RoleChange, void, void> {
+    return items(query, (page) => this.listRoleChanges(room, page, options));
+  }
+
+  /**
+   * List a room's recordings, newest first.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `invalid_room_name`, `room_not_found`
+   */
+  listRoomRecordings(room: string, query?: ListRoomRecordingsQuery, options?: CallOptions): Promise<RecordingPage> {
+    return this.call("GET /v1/rooms/{name}/recordings", { path: { name: room }, query }, options);
+  }
+
+  /**
+   * Iterate over the items of all pages of {@link Conclave.listRoomRecordings}.
+   *
+   * @param room The room's name.
+   */
+  allRoomRecordings(room: string, query?: ListRoomRecordingsQuery, options?: CallOptions): AsyncGenerator<Recording, void, void> {
+    return items(query, (page) => this.listRoomRecordings(room, page, options));
+  }
+
+  /**
+   * List a room's sessions, newest first.
+   *
+   * @param room The room's name.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `room_not_found`
+   */
+  listRoomSessions(room: string, query?: ListRoomSessionsQuery, options?: CallOptions): Promise<SessionPage> {
+    return this.call("GET /v1/rooms/{name}/sessions", { path: { name: room }, query }, options);
+  }
+
+  /**
+   * Iterate over the items of all pages of {@link Conclave.listRoomSessions}.
+   *
+   * @param room The room's name.
+   */
+  allRoomSessions(room: string, query?: ListRoomSessionsQuery, options?: CallOptions): AsyncGenerator<Session, void, void> {
+    return items(query, (page) => this.listRoomSessions(room, page, options));
+  }
+
+  /** List rooms, newest first, ended ones too. */
+  listRooms(query?: ListRoomsQuery, options?: CallOptions): Promise<RoomPage> {
+    return this.call("GET /v1/rooms", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listRooms}. */
+  allRooms(query?: ListRoomsQuery, options?: CallOptions): AsyncGenerator<Room, void, void> {
+    return items(query, (page) => this.listRooms(page, options));
+  }
+
+  /**
+   * List sessions, newest first.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`
+   */
+  listSessions(query?: ListSessionsQuery, options?: CallOptions): Promise<SessionPage> {
+    return this.call("GET /v1/sessions", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listSessions}. */
+  allSessions(query?: ListSessionsQuery, options?: CallOptions): AsyncGenerator<Session, void, void> {
+    return items(query, (page) => this.listSessions(page, options));
+  }
+
+  /** List templates. */
+  listTemplates(query?: ListTemplatesQuery, options?: CallOptions): Promise<TemplatePage> {
+    return this.call("GET /v1/templates", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listTemplates}. */
+  allTemplates(query?: ListTemplatesQuery, options?: CallOptions): AsyncGenerator<Template, void, void> {
+    return items(query, (page) => this.listTemplates(page, options));
+  }
+
+  /** List deliveries, newest first. */
+  listWebhookDeliveries(query?: ListWebhookDeliveriesQuery, options?: CallOptions): Promise<WebhookDeliveryPage> {
+    return this.call("GET /v1/webhook-deliveries", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listWebhookDeliveries}. */
+  allWebhookDeliveries(query?: ListWebhookDeliveriesQuery, options?: CallOptions): AsyncGenerator<WebhookDelivery, void, void> {
+    return items(query, (page) => this.listWebhookDeliveries(page, options));
+  }
+
+  /** List webhook endpoints. */
+  listWebhookEndpoints(query?: ListWebhookEndpointsQuery, options?: CallOptions): Promise<WebhookEndpointPage> {
+    return this.call("GET /v1/webhook-endpoints", { query }, options);
+  }
+
+  /** Iterate over the items of all pages of {@link Conclave.listWebhookEndpoints}. */
+  allWebhookEndpoints(query?: ListWebhookEndpointsQuery, options?: CallOptions): AsyncGenerator<WebhookEndpoint, void, void> {
+    return items(query, (page) => this.listWebhookEndpoints(page, options));
+  }
+
+  /**
+   * Mute or unmute a participant's track.
+   *
+   * @param room The room's name.
+   * @param identity The participant's identity.
+   * @param body A track to mute or unmute.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `participant_not_found`, `room_not_found`, `track_not_found`, `idempotency_key_reuse`, `media_unavailable`
+   */
+  muteTrack(room: string, identity: string, body: MuteTrack, options?: CallOptions): Promise<MutedTrack> {
+    return this.call("POST /v1/rooms/{name}/participants/{identity}/mute", { path: { name: room, identity }, body }, options);
+  }
+
+  /**
+   * Create or replace a role.
+   *
+   * @param templateId The template's id.
+   * @param role The role's name.
+   * @param body A role as a caller sends it.
+   * @throws {ConclaveError} `template_not_found`
+   */
+  putRole(templateId: string, role: string, body: RoleInput, options?: CallOptions): Promise<Role> {
+    return this.call("PUT /v1/templates/{id}/roles/{name}", { path: { id: templateId, name: role }, body }, options);
+  }
+
+  /**
+   * Disconnect a participant; the token stays valid.
+   *
+   * @param room The room's name.
+   * @param identity The participant's identity.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `participant_not_found`, `room_not_found`, `media_unavailable`
+   */
+  removeParticipant(room: string, identity: string, options?: CallOptions): Promise<void> {
+    return this.call("DELETE /v1/rooms/{name}/participants/{identity}", { path: { name: room, identity } }, options);
+  }
+
+  /**
+   * Queue a failed delivery again.
+   *
+   * @param webhookDeliveryId The delivery's id.
+   * @throws {ConclaveError} `delivery_not_found`, `delivery_not_retryable`, `idempotency_key_reuse`
+   */
+  retryWebhookDelivery(webhookDeliveryId: string, options?: CallOptions): Promise<WebhookDelivery> {
+    return this.call("POST /v1/webhook-deliveries/{id}/retry", { path: { id: webhookDeliveryId } }, options);
+  }
+
+  /**
+   * Send data to everyone in a room, or to some.
+   *
+   * @param room The room's name.
+   * @param body A message from the server.
+   * @throws {ConclaveError} `invalid_identity`, `invalid_room_name`, `permission_denied`, `room_not_found`, `idempotency_key_reuse`, `media_unavailable`
+   */
+  sendData(room: string, body: SendData, options?: CallOptions): Promise<DataSent> {
+    return this.call("POST /v1/rooms/{name}/send-data", { path: { name: room }, body }, options);
+  }
+
+  /**
+   * Start a broadcast.
+   *
+   * @param room The room's name.
+   * @param body A broadcast to start.
+   * @throws {ConclaveError} `blocked_url`, `invalid_room_name`, `invalid_url`, `feature_not_in_plan`, `insufficient_balance`, `quota_exceeded`, `permission_denied`, `destination_not_found`, `room_not_found`, `template_not_found`, `broadcast_exists`, `idempotency_key_reuse`, `room_ended`, `billing_unavailable`, `destination_unusable`, `media_unavailable`
+   */
+  startBroadcast(room: string, body: StartBroadcast, options?: CallOptions): Promise<Broadcast> {
+    return this.call("POST /v1/rooms/{name}/broadcasts", { path: { name: room }, body }, options);
+  }
+
+  /**
+   * Start a recording.
+   *
+   * @param room The room's name.
+   * @param body A recording to start.
+   * @throws {ConclaveError} `invalid_filepath`, `invalid_identity`, `invalid_room_name`, `feature_not_in_plan`, `insufficient_balance`, `quota_exceeded`, `permission_denied`, `destination_not_found`, `room_not_found`, `template_not_found`, `track_not_found`, `idempotency_key_reuse`, `recording_exists`, `room_ended`, `billing_unavailable`, `destination_unusable`, `media_unavailable`
+   */
+  startRecording(room: string, body: StartRecording, options?: CallOptions): Promise<Recording> {
+    return this.call("POST /v1/rooms/{name}/recordings", { path: { name: room }, body }, options);
+  }
+
+  /**
+   * Stop a broadcast.
+   *
+   * @param egressId The egress id.
+   * @throws {ConclaveError} `permission_denied`, `broadcast_not_found`, `idempotency_key_reuse`, `media_unavailable`
+   */
+  stopBroadcast(egressId: string, options?: CallOptions): Promise<Broadcast> {
+    return this.call("POST /v1/broadcasts/{egress_id}/stop", { path: { egress_id: egressId } }, options);
+  }
+
+  /**
+   * Stop a recording; the file is final shortly after.
+   *
+   * @param egressId The egress id.
+   * @throws {ConclaveError} `permission_denied`, `recording_not_found`, `idempotency_key_reuse`, `media_unavailable`
+   */
+  stopRecording(egressId: string, options?: CallOptions): Promise<Recording> {
+    return this.call("POST /v1/recordings/{egress_id}/stop", { path: { egress_id: egressId } }, options);
+  }
+
+  /**
+   * Replace a destination's configuration; credentials left out are kept.
+   *
+   * @param templateId The template's id.
+   * @param destination The destination's name.
+   * @param body A new configuration. It replaces the stored one whole, but for credentials that are left out.
+   * @throws {ConclaveError} `blocked_url`, `invalid_url`, `feature_not_in_plan`, `destination_not_found`, `template_not_found`, `destination_unusable`, `encryption_unavailable`
+   */
+  updateDestination(templateId: string, destination: string, body: UpdateDestination, options?: CallOptions): Promise<Destination> {
+    return this.call("PATCH /v1/templates/{id}/destinations/{name}", { path: { id: templateId, name: destination }, body }, options);
+  }
+
+  /**
+   * Change what is sent of a template.
+   *
+   * @param templateId The template's id.
+   * @param body The changed parts of a template. Roles that are sent are written whole, roles left out are untouched.
+   * @throws {ConclaveError} `template_not_found`, `template_exists`
+   */
+  updateTemplate(templateId: string, body: UpdateTemplate, options?: CallOptions): Promise<Template> {
+    return this.call("PATCH /v1/templates/{id}", { path: { id: templateId }, body }, options);
+  }
+
+  /**
+   * Set a template's region.
+   *
+   * @param templateId The template's id.
+   * @param body A region to set.
+   * @throws {ConclaveError} `template_not_found`
+   */
+  updateTemplateSettings(templateId: string, body: UpdateTemplateSettings, options?: CallOptions): Promise<TemplateSettingsDetail> {
+    return this.call("PATCH /v1/templates/{id}/settings", { path: { id: templateId }, body }, options);
+  }
+}

@@ -1,0 +1,365 @@
+"""Writes the generated part of the SDK for TypeScript: types, calls, and the table by which responses are checked.
+
+The generators for TypeScript wrap parameters in `path` and `body`, and bring an HTTP client whose types appear wherever a call is used.
+Here each operation is a method with positional parameters: the path's, then the body, the query, and the options of a call.
+
+Only objects, unions and enumerations become types. The name of a text or a number would hide that it is one, so such a schema is written
+as `string` or `number`, and its description goes to the fields that have none.
+"""
+
+import json
+import re
+import shutil
+
+import responses
+from description import SCHEMA, argument_name
+
+HEAD = "// Written by sdk/generate from the description of the API.\n"
+# A newer server may send other words; an editor still completes the known ones.
+OPEN = "(string & {})"
+PRIMITIVES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
+# Not repeated for each method: almost every call may fail with them.
+COMMON_CODES = {"invalid_request", "payload_too_large", "unauthorized", "rate_limited", "internal_error"}
+CLASS = """\
+A project, by the URL of its server and one of its API keys. Has a method for each operation of the API, and for each list an
+iterator over the items of all its pages, from `offset` on; `limit` is the size of a page. Each call throws `ConclaveError`."""
+
+
+def write(description, original, output):
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    responses.write_typescript(description, output)
+    description = prepare(description, original)
+    types = Types(description["components"]["schemas"])
+    operations = [
+        Operation(types, method.upper(), path, operation)
+        for path, item in description["paths"].items()
+        for method, operation in item.items()
+    ]
+    operations.sort(key=lambda operation: operation.name)
+    (output / "types.gen.ts").write_text("\n".join([HEAD, *types.declarations(operations)]))
+    (output / "conclave.gen.ts").write_text(conclave(operations))
+
+
+def pascal(name):
+    return "".join(part[:1].upper() + part[1:] for part in re.split("[_-]", name))
+
+
+def camel(name):
+    return name[:1] + pascal(name)[1:]
+
+
+def comment(lines, indent=""):
+    """Returns a documentation comment, or an empty text if there is nothing to say."""
+    lines = [line.replace("*/", "*\\/") for part in lines for line in part.split("\n")]
+    if not any(lines):
+        return ""
+    if len(lines) == 1:
+        return f"{indent}/** {lines[0]} */\n"
+    return f"{indent}/**\n" + "".join(f"{indent} * {line}".rstrip() + "\n" for line in lines) + f"{indent} */\n"
+
+
+def sentence(text):
+    return text if not text or text.endswith(".") else text + "."
+
+
+# ------------------------------------------------------------------------------------------------------------ description
+
+# Names that the DOM has too, so that a missing import goes unnoticed, and names that say too little.
+NAMES = {
+    "Event": "WebhookEvent",
+    "EventType": "WebhookEventType",
+    "Permissions": "TokenPermissions",
+    "InputType": "IngressInputType",
+    "AudioInput": "AudioProfileInput",
+    "VideoInput": "VideoProfileInput",
+    # Configurations, in contrast to `Destination`.
+    "AzureDestination": "AzureDestinationConfig",
+    "GcpDestination": "GcpDestinationConfig",
+    "S3Destination": "S3DestinationConfig",
+    "NewAzureDestination": "NewAzureDestinationConfig",
+    "NewGcpDestination": "NewGcpDestinationConfig",
+    "NewS3Destination": "NewS3DestinationConfig",
+}
+# The configuration of each kind of destination. Without its secrets it has the same fields, so one type serves for both.
+DESTINATIONS = {"recording": "RecordingDestinationConfig", "rtmp": "RtmpDestinationConfig"}
+
+
+def prepare(description, original):
+    """Returns the description with unions whose members one field tells apart, with the codes of errors, and with NAMES.
+
+    The codes, and the conditions of which unions are made, are those of the original description.
+    """
+    schemas = dict(description["components"]["schemas"])
+    whole = schemas["Destination"]
+    for kind, config in DESTINATIONS.items():
+        config = whole["properties"]["config"] | {"$ref": SCHEMA + config}
+        member = whole["properties"] | {"kind": {"const": kind}, "config": config}
+        schemas[alternative("Destination", kind)] = whole | {"properties": member}
+    members = [{"$ref": SCHEMA + alternative("Destination", kind)} for kind in DESTINATIONS]
+    schemas["Destination"] = {"description": whole["description"], "oneOf": members}
+    for name, schema in original["components"]["schemas"].items():
+        schemas |= tagged_union(name, schemas.get(name), schema.get("oneOf", []))
+    error = original["components"]["schemas"]["Error"]["properties"]["error"]["properties"]["code"]
+    schemas["ApiErrorCode"] = {
+        "type": "string",
+        "description": "The code of an error of the API.",
+        "enum": error["examples"],
+    }
+    if unknown := NAMES.keys() - schemas.keys():
+        raise ValueError(f"no such schemas to rename: {unknown}")
+    paths = {path: with_codes(item, original["paths"][path]) for path, item in description["paths"].items()}
+    return renamed(description | {"paths": paths, "components": {"schemas": schemas}}, NAMES)
+
+
+def with_codes(item, original):
+    """Returns the operations of a path with the codes of their errors."""
+    answers = {method: operation["responses"].values() for method, operation in original.items()}
+    codes = {
+        method: [code for one in all_ for code in one.get("x-error-codes", [])] for method, all_ in answers.items()
+    }
+    return {method: operation | {"x-error-codes": codes[method]} for method, operation in item.items()}
+
+
+def alternative(name, word):
+    """Returns the name of one of several types: the word is put before the last one of the name (`StartTrackRecording`)."""
+    *first, last = re.findall(r"[A-Z][a-z0-9]*", name)
+    return "".join([*first, *(part.title() for part in word.split("_")), last])
+
+
+def tagged_union(name, schema, conditions):
+    """Returns an object as a union, if its conditions are by the constant that one field has; nothing for others."""
+    union = {}
+    for condition in conditions:
+        fields = condition.get("properties", {})
+        if not (tag := next((field for field, part in fields.items() if part and "const" in part), None)):
+            return {}
+        properties = {field: part for field, part in schema["properties"].items() if fields.get(field) is not False}
+        union[alternative(name, fields[tag]["const"])] = schema | {
+            "properties": properties | {tag: {"const": fields[tag]["const"]}},
+            "required": schema["required"] + condition.get("required", []),
+        }
+    members = [{"$ref": SCHEMA + member} for member in union]
+    return union | {name: {"description": schema["description"], "oneOf": members}} if union else {}
+
+
+def renamed(node, names):
+    """Returns a part of the description in which schemas have other names."""
+    if isinstance(node, list):
+        return [renamed(item, names) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: renamed(value, names) for key, value in node.items()}
+    if reference := node.get("$ref"):
+        name = reference.removeprefix(SCHEMA)
+        node["$ref"] = SCHEMA + names.get(name, name)
+    if "schemas" in node:
+        node["schemas"] = {names.get(name, name): schema for name, schema in node["schemas"].items()}
+    return node
+
+
+# ------------------------------------------------------------------------------------------------------------------- types
+
+
+class Types:
+    def __init__(self, schemas):
+        self.schemas = schemas
+
+    def is_named(self, name):
+        return any(key in self.schemas[name] for key in ("properties", "enum", "oneOf", "allOf"))
+
+    def declarations(self, operations):
+        """Returns the declarations of all types that a caller meets."""
+        sent, used = set(), set()
+        for operation in operations:
+            self.reach(operation.body, sent)
+            self.reach([operation.query, operation.body, operation.result], used)
+        self.reach([{"$ref": SCHEMA + name} for name in ("WebhookEvent", "ApiErrorCode")], used)
+        queries = [self.query(operation) for operation in operations if operation.query]
+        return [self.declaration(name, name in sent) for name in sorted(used)] + queries
+
+    def reach(self, node, found):
+        """Adds the names of all types that a part of the description leads to. Parts of an `allOf` are merged, and are none."""
+        if isinstance(node, list):
+            for item in node:
+                self.reach(item, found)
+        elif isinstance(node, dict):
+            name = node.get("$ref", "").removeprefix(SCHEMA)
+            if name and name not in found:
+                if self.is_named(name):
+                    found.add(name)
+                self.reach(self.schemas[name], found)
+            parts = [self.fields(node)[0]] if "allOf" in node else list(node.values())
+            self.reach(parts, found)
+
+    def declaration(self, name, is_sent):
+        schema = self.schemas[name]
+        text = comment([sentence(schema.get("description", ""))])
+        properties, required = self.fields(schema)
+        if properties:
+            return text + self.interface(name, properties, required, is_sent)
+        # Readable in the editor too, which shows a declaration on a click.
+        union = self.expression(schema).replace(" | ", "\n  | ")
+        return f"{text}export type {name} =\n  | {union};\n"
+
+    def query(self, operation):
+        properties = {one["name"]: one["schema"] | {"description": one["description"]} for one in operation.query}
+        text = comment([f"The query of `{operation.name}`."])
+        return text + self.interface(operation.query_type, properties, set(), is_sent=True)
+
+    def interface(self, name, properties, required, is_sent):
+        lines = [f"export interface {name} {{\n"]
+        for field, schema in properties.items():
+            kind = self.expression(schema)
+            # Under `exactOptionalPropertyTypes`, a request could not be made of values that may be missing.
+            kind += " | undefined" if is_sent and field not in required and kind != "unknown" else ""
+            lines.append(comment(self.field_text(schema), "  "))
+            lines.append(f"  {field}{'' if field in required else '?'}: {kind};\n")
+        return "".join([*lines, "}\n"])
+
+    def fields(self, schema):
+        """Returns the properties of an object and the names of the required ones, with those of its parts."""
+        properties, required = dict(schema.get("properties", {})), set(schema.get("required", []))
+        for part in schema.get("allOf", []):
+            further, also_required = self.fields(self.resolve(part))
+            properties |= further
+            required |= also_required
+        return properties, required
+
+    def resolve(self, schema):
+        return self.schemas[schema["$ref"].removeprefix(SCHEMA)] if "$ref" in schema else schema
+
+    def field_text(self, schema):
+        whole = self.resolve(schema)
+        own, general = schema.get("description", ""), whole.get("description", "")
+        # A type of `string` does not say that it is a time.
+        texts = [own, general] if own and whole.get("format") and own != general else [own or general]
+        lines = [" ".join(sentence(text) for text in texts if text)]
+        return [*lines, f"@default {json.dumps(schema['default'])}"] if "default" in schema else lines
+
+    def expression(self, schema):
+        if "$ref" in schema:
+            name = schema["$ref"].removeprefix(SCHEMA)
+            return name if self.is_named(name) else self.expression(self.schemas[name])
+        if "const" in schema:
+            return json.dumps(schema["const"])
+        if "enum" in schema:
+            return " | ".join([*map(json.dumps, schema["enum"]), OPEN])
+        if "oneOf" in schema:
+            return " | ".join(map(self.expression, schema["oneOf"]))
+        kinds = schema.get("type", [])
+        if not kinds and schema.keys() - {"description"}:
+            raise ValueError(f"a schema of a kind that the SDK has not had: {schema}")
+        texts = [self.of_kind(kind, schema) for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+        return " | ".join(texts) or "unknown"
+
+    def of_kind(self, kind, schema):
+        if kind == "array":
+            item = self.expression(schema["items"])
+            return f"({item})[]" if " " in item else f"{item}[]"
+        if kind == "object":
+            values = schema.get("additionalProperties")
+            return f"Record<string, {self.expression(values) if isinstance(values, dict) else 'unknown'}>"
+        return PRIMITIVES[kind]
+
+
+# ----------------------------------------------------------------------------------------------------------------- methods
+
+
+class Operation:
+    def __init__(self, types, method, path, operation):
+        self.types, self.route, self.operation = types, f"{method} {path}", operation
+        self.name = camel(operation["operationId"])
+        self.query_type = pascal(operation["operationId"]) + "Query"
+        parameters = operation.get("parameters", [])
+        self.path = [
+            one | {"argument": camel(argument_name(path, one["name"]))} for one in parameters if one["in"] == "path"
+        ]
+        self.query = [one for one in parameters if one["in"] == "query"]
+        self.is_list = any(one["name"] == "offset" for one in self.query)
+        request = operation.get("requestBody", {})
+        self.body = self.schema(request)
+        self.is_body_required = request.get("required", False)
+        [self.result, *_] = map(self.schema, operation["responses"].values())
+
+    @staticmethod
+    def schema(content):
+        return content.get("content", {}).get("application/json", {}).get("schema")
+
+    def parameters(self):
+        """Returns the parameters of the method."""
+        given = [f"{one['argument']}: string" for one in self.path]
+        if self.body:
+            given.append(f"body{'' if self.is_body_required else '?'}: {self.types.expression(self.body)}")
+        if self.query:
+            given.append(f"query?: {self.query_type}")
+        return ", ".join([*given, "options?: CallOptions"])
+
+    def methods(self):
+        return [self.method(), self.iterator()] if self.is_list else [self.method()]
+
+    def method(self):
+        returned = self.types.expression(self.result) if self.result else "void"
+        path = ", ".join(
+            one["name"] if one["name"] == one["argument"] else f"{one['name']}: {one['argument']}" for one in self.path
+        )
+        parts = [f"path: {{ {path} }}"] if path else []
+        parts += ["body"] if self.body else []
+        parts += ["query"] if self.query else []
+        given = f"{{ {', '.join(parts)} }}" if parts else "{}"
+        return (
+            comment(self.text(), "  ")
+            + f"  {self.name}({self.parameters()}): Promise<{returned}> {{\n"
+            + f"    return this.call({json.dumps(self.route)}, {given}, options);\n  }}\n"
+        )
+
+    def item(self):
+        """Returns the schema of the items of a list."""
+        [item] = [one["items"] for one in self.types.resolve(self.result)["properties"].values() if "items" in one]
+        return item
+
+    def named(self):
+        """Returns the types that the methods name."""
+        schemas = [self.body, self.result, *([self.item()] if self.is_list else [])]
+        return {self.types.expression(one) for one in schemas if one} | ({self.query_type} if self.query else set())
+
+    def iterator(self):
+        item = self.types.expression(self.item())
+        text = [f"Iterate over the items of all pages of {{@link Conclave.{self.name}}}.", *self.documented()]
+        given = "".join(f"{one['argument']}, " for one in self.path)
+        name = self.name.replace("list", "all", 1)
+        return (
+            comment(text, "  ")
+            + f"  {name}({self.parameters()}): AsyncGenerator<{item}, void, void> {{\n"
+            + f"    return items(query, (page) => this.{self.name}({given}page, options));\n  }}\n"
+        )
+
+    def text(self):
+        summary = [sentence(self.operation["summary"])]
+        if description := self.operation.get("description"):
+            summary += ["", description]
+        codes = [code for code in self.operation["x-error-codes"] if code not in COMMON_CODES]
+        thrown = ", ".join(f"`{code}`" for code in codes)
+        return [*summary, *self.documented(), *([f"@throws {{ConclaveError}} {thrown}"] if thrown else [])]
+
+    def documented(self):
+        """Returns the documentation of the parameters."""
+        texts = [f"@param {one['argument']} {sentence(one['description'])}" for one in self.path]
+        if self.body:
+            texts.append(f"@param body {sentence(self.types.resolve(self.body)['description'])}")
+        return ["", *texts] if texts else []
+
+
+def conclave(operations):
+    """Returns the class with all methods."""
+    methods = [text for one in operations for text in one.methods()]
+    imported = "".join(f"  {name},\n" for name in sorted(set().union(*(one.named() for one in operations))))
+    return (
+        f'{HEAD}\nimport {{ type CallOptions, ConclaveClient }} from "../client.js";\n'
+        + 'import { items } from "../pages.js";\n'
+        + f'import type {{\n{imported}}} from "./types.gen.js";\n\n'
+        + comment([CLASS])
+        + "export class Conclave extends ConclaveClient {\n"
+        + "\n".join(methods)
+        + "}\n"
+    )
