@@ -10,6 +10,7 @@ envelope, and the events of webhooks are missing, since a delivery is no operati
 """
 
 import json
+import re
 from pathlib import Path
 
 SCHEMA = "#/components/schemas/"
@@ -174,6 +175,9 @@ def event_schema(name, description, fields, every=None):
     return {"type": "object", "description": description, "properties": properties, "required": required}
 
 
+# ------------------------------------------------------------------------------------------------------ names and secrets
+
+
 def argument_name(path, parameter):
     """Returns what a parameter in a path is called where it is an argument: by what it names, such as `room` or `template_id`."""
     if parameter not in ("name", "id"):
@@ -183,24 +187,26 @@ def argument_name(path, parameter):
     return subject if parameter == "name" else f"{subject}_id"
 
 
-# ------------------------------------------------------------------------------------------------------------- for Python
+# The schemas of credentials; the urls of receivers have stream keys.
+SECRET_SCHEMAS = {SCHEMA + name for name in ("Credential", "NewCredential", "NewSessionToken", "RtmpUrl")}
+SECRET_FIELDS = {"token", "secret", "stream_key", "session_token", "code"}
+# What sounds like a secret, and is none: the name of a key.
+PUBLIC_FIELDS = {"access_key", "changed_by_api_key_prefix"}
 
 
-def for_python(description: dict) -> dict:
-    """Returns the description with a last alternative where a response has one of several objects.
+def is_secret(name, schema):
+    """Tells whether a field of an object is not to be printed with the object.
 
-    The generated code tries one after another, and fails when none fits: a newer server may have further ones.
+    Raises:
+        ValueError: if that cannot be told from its name.
     """
-    schemas = description["components"]["schemas"]
-    shown = schemas["ShownDestinationConfig"]
-    other = {
-        "type": "object",
-        "description": "A configuration of a kind that this version does not know.",
-        "additionalProperties": True,
-    }
-    shown = shown | {"oneOf": [*shown["oneOf"], {"$ref": SCHEMA + "OtherDestinationConfig"}]}
-    schemas = schemas | {"ShownDestinationConfig": shown, "OtherDestinationConfig": other}
-    return description | {"components": description["components"] | {"schemas": schemas}}
+    if {schema.get("$ref"), schema.get("items", {}).get("$ref")} & SECRET_SCHEMAS:
+        return True
+    is_text = schema.get("type") == "string" or "$ref" in schema
+    sounds_so = re.search(r"(^|_)(token|secret|key|credentials?|password|code)(_|$)", name)
+    if is_text and sounds_so and name not in SECRET_FIELDS | PUBLIC_FIELDS:
+        raise ValueError(f"is {name} a secret? Add it to SECRET_FIELDS or PUBLIC_FIELDS")
+    return is_text and name in SECRET_FIELDS
 
 
 # ---------------------------------------------------------------------------------------------------- OpenAPI 3.0, for Go

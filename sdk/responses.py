@@ -1,7 +1,8 @@
 """The successful responses of the API, as a table for the SDKs and as samples for their unit tests.
 
 Each SDK compares what it receives with the status and the JSON that the operation declares: a page of a proxy, or another
-server's JSON, is an error and not an empty result. Python and TypeScript get the table; Go reads the same from its types.
+server's JSON, is an error and not an empty result. TypeScript gets this table, Python the one of `write_python.py`, and Go reads the
+same from its types.
 
 A type in the table is a text: `string`, `integer`, `number`, `boolean`, `null`, `timestamp`, `date`, `object` or `any`, the name of
 an object of the table, `T[]` for an array, `T{}` for an object whose values are of type T, and `T|U` for alternatives. The words of
@@ -108,23 +109,6 @@ def fields(schema, schemas):
 
 
 # ------------------------------------------------------------------------------------------------------ for the languages
-
-
-def write_python(description, output):
-    responses, objects = Table(description).used()
-    lines = [
-        '"""The successful responses of the API, as `sdk/responses.py` describes them."""',
-        "",
-        "RESPONSES: dict[str, tuple[list[int], str | None]] = {",
-    ]
-    lines += [f'    "{name}": ({one["statuses"]}, {json_or_none(one["type"])}),' for name, one in responses.items()]
-    lines += ["}", "", "OBJECTS: dict[str, dict[str, str]] = {"]
-    lines += [f'    "{name}": {json.dumps(shape)},' for name, shape in objects.items()]
-    (output / "responses.py").write_text("\n".join([*lines, "}", ""]))
-
-
-def json_or_none(text):
-    return "None" if text is None else json.dumps(text)
 
 
 def write_typescript(description, output):

@@ -12,7 +12,6 @@ import pytest
 
 from conclave_sdk import AsyncConclave, Conclave, ConclaveError, RetryPolicy
 from conclave_sdk._retry import takes_idempotency_key
-from conclave_sdk.models import CreateIngress, CreateRoom, UpdateTemplate
 
 DESCRIPTION = json.loads((Path(__file__).parents[3] / "tests" / "data" / "openapi.json").read_text())
 ROOM = {
@@ -69,9 +68,9 @@ def created() -> httpx.Response:
 def test_a_call_has_the_key_of_the_project_and_one_of_its_own() -> None:
     server = Script(created(), created())
     conclave = client(server)
-    room = conclave.create_room(CreateRoom(name="standup"))
+    room = conclave.create_room(name="standup")
     assert room.name == "standup"
-    conclave.create_room(CreateRoom(name="standup"))
+    conclave.create_room(name="standup")
     [first, second] = server.requests
     assert first.headers["Authorization"] == "Bearer vk_test_key"
     assert json.loads(first.content) == {"name": "standup"}
@@ -105,14 +104,14 @@ def test_the_key_of_the_project_is_not_printed() -> None:
 
 def test_a_given_key_is_kept() -> None:
     server = Script(REFUSED, created())
-    client(server).create_room(CreateRoom(name="standup"), idempotency_key="order-7")
+    client(server).create_room(name="standup", idempotency_key="order-7")
     assert server.keys == {"order-7"}
 
 
 @pytest.mark.parametrize("failure", [REFUSED, unavailable(**{"Retry-After": "0"}), httpx.ReadError("cut")])
 def test_a_failed_call_is_repeated_with_the_same_key(failure: httpx.Response | Exception) -> None:
     server = Script(failure, failure, created())
-    client(server).create_room(CreateRoom(name="standup"))
+    client(server).create_room(name="standup")
     assert len(server.requests) == 3
     assert len(server.keys) == 1
     assert None not in server.keys
@@ -125,7 +124,7 @@ def test_a_call_of_asyncio_is_repeated_too(failure: httpx.Response | Exception) 
     async def run() -> None:
         transport = httpx.MockTransport(server)
         async with AsyncConclave("http://conclave.test", "vk_test_key", transport=transport) as conclave:
-            await conclave.create_room(CreateRoom(name="standup"))
+            await conclave.create_room(name="standup")
 
     asyncio.run(run())
     assert len(server.requests) == 2
@@ -133,7 +132,7 @@ def test_a_call_of_asyncio_is_repeated_too(failure: httpx.Response | Exception) 
 
 
 def make_ingress(conclave: Conclave) -> None:
-    conclave.create_ingress("standup", CreateIngress("whip", "encoder"))
+    conclave.create_ingress("standup", input_type="whip", participant_identity="encoder")
 
 
 def exchange(conclave: Conclave) -> None:
@@ -141,7 +140,7 @@ def exchange(conclave: Conclave) -> None:
 
 
 def rename(conclave: Conclave) -> None:
-    conclave.update_template("tpl_9b1d3e5f7a20", UpdateTemplate(name="other"))
+    conclave.update_template("tpl_9b1d3e5f7a20", name="other")
 
 
 @pytest.mark.parametrize("call", [make_ingress, exchange, rename])
@@ -172,7 +171,7 @@ def test_the_error_says_what_the_server_says() -> None:
     body = {"error": {"code": "invalid_room_name", "message": "must be 1 to 128 characters", "field": "name"}}
     server = Script(httpx.Response(400, headers={"X-Request-Id": "req-2"}, json=body))
     with pytest.raises(ConclaveError) as caught:
-        client(server).create_room(CreateRoom(name="/"))
+        client(server).create_room(name="/")
     error = caught.value
     assert (error.status, error.code, error.field) == (400, "invalid_room_name", "name")
     assert (error.request_id, error.retry_after) == ("req-2", None)

@@ -1,4 +1,4 @@
-"""Tells the response that an operation declares from any other, such as a redirect or the page of a proxy."""
+"""Decodes the response that an operation declares, and refuses any other, such as a redirect or the page of a proxy."""
 
 import datetime
 import json
@@ -8,90 +8,95 @@ from typing import Any, cast
 import httpx
 
 from ._credential import Credential
-from ._generated.responses import OBJECTS, RESPONSES
+from ._generated import models
+from ._generated.table import OBJECTS, RESPONSES
+from ._model import Model
 from .errors import unexpected
 
 
-def checked(operation: str, response: httpx.Response, credential: Credential) -> httpx.Response:
-    """Returns a response whose body has been read, if it has the status and the JSON that its operation declares.
+def result_of(operation: str, response: httpx.Response, credential: Credential) -> Any:  # noqa: ANN401
+    """Returns the result in a response whose body has been read.
 
     Raises:
-        ConclaveError: for any other.
+        ConclaveError: if it has not the status and the JSON that its operation declares.
     """
-    statuses, body_type = RESPONSES[operation]
+    _, _, statuses, kind = RESPONSES[operation]
     if response.status_code not in statuses:
         wanted = " or ".join(map(str, statuses))
         raise unexpected(response, credential, f"the response has the status {response.status_code}, not {wanted}")
-    if body_type is not None and not fits(_body(response), body_type):
-        raise unexpected(response, credential, "the response is not the JSON that the API describes")
-    return response
-
-
-class _NoJson:
-    """A body that is no JSON."""
-
-
-def _body(response: httpx.Response) -> object:
+    if kind is None:
+        return None
     try:
-        return json.loads(response.content)
+        return decoded(json.loads(response.content), kind)
     # Nesting without end is no answer of the API either.
     except (ValueError, RecursionError):
-        return _NoJson()
+        # Without its cause, which may have a part of the body.
+        raise unexpected(response, credential, "the response is not the JSON that the API describes") from None
 
 
-def _is_timestamp(value: object) -> bool:
-    return _parses(datetime.datetime.fromisoformat, value)
+def decoded(value: object, kind: str) -> Any:  # noqa: ANN401
+    """Returns a value of JSON as a type of the table, whose notation sdk/responses.py explains.
+
+    Raises:
+        ValueError: if it has not that type.
+    """
+    *others, last = kind.split("|")
+    for one in others:
+        try:
+            return _decoded_one(value, one)
+        except ValueError:
+            continue
+    return _decoded_one(value, last)
 
 
-def _is_date(value: object) -> bool:
-    return _parses(datetime.date.fromisoformat, value)
-
-
-def _parses(parse: Callable[[str], object], value: object) -> bool:
-    try:
-        return isinstance(value, str) and parse(value) is not None
-    except ValueError:
-        return False
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_KINDS: dict[str, Callable[[object], bool]] = {
-    "any": lambda value: not isinstance(value, _NoJson),
-    "null": lambda value: value is None,
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "number": _is_number,
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "object": lambda value: isinstance(value, dict),
-    "timestamp": _is_timestamp,
-    "date": _is_date,
-}
-
-
-def fits(value: object, body_type: str) -> bool:
-    """Tells whether a value has a type of the table, whose notation sdk/responses.py explains."""
-    return any(_fits_one(value, one) for one in body_type.split("|"))
-
-
-def _fits_one(value: object, kind: str) -> bool:
+def _decoded_one(value: object, kind: str) -> object:
     if kind.endswith("[]"):
-        return isinstance(value, list) and all(fits(item, kind[:-2]) for item in cast(list[Any], value))
+        return [decoded(item, kind[:-2]) for item in cast(list[object], _is(list, value))]
     if kind.endswith("{}"):
-        return isinstance(value, dict) and all(fits(item, kind[:-2]) for item in cast(dict[str, Any], value).values())
-    if kind in _KINDS:
-        return _KINDS[kind](value)
-    return isinstance(value, dict) and _has_fields(cast(dict[str, Any], value), OBJECTS[kind])
+        return {key: decoded(item, kind[:-2]) for key, item in _object(value).items()}
+    if kind.startswith("="):
+        if value != json.loads(kind[1:]):
+            raise ValueError(kind)
+        return value
+    return _KINDS[kind](value) if kind in _KINDS else _model(_object(value), kind)
 
 
-def _has_fields(value: dict[str, Any], fields: dict[str, str]) -> bool:
-    for field, kind in fields.items():
-        name = field.removesuffix("?")
-        if name in value:
-            if not fits(value[name], kind):
-                return False
-        elif name == field:
-            return False
-    return True
+def _model(value: dict[str, object], name: str) -> Model:
+    found: dict[str, Any] = {}
+    for field, kind in OBJECTS[name].items():
+        key, is_optional = field.removesuffix("?"), field.endswith("?")
+        # A null that is not declared is a field that is left out.
+        if key in value and not (is_optional and value[key] is None):
+            found[key] = decoded(value[key], kind)
+        elif not is_optional:
+            raise ValueError(field)
+    extra = {key: part for key, part in value.items() if key not in OBJECTS[name] and f"{key}?" not in OBJECTS[name]}
+    return getattr(models, name)(**found, extra=extra)
+
+
+def _is(kind: type, value: object) -> Any:  # noqa: ANN401
+    # A boolean is an int to Python, and no number to the API.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise ValueError(kind.__name__)
+    return value
+
+
+def _object(value: object) -> dict[str, object]:
+    return _is(dict, value)
+
+
+def _number(value: object) -> float:
+    return float(_is(int, value) if isinstance(value, int) else _is(float, value))
+
+
+_KINDS: dict[str, Callable[[object], object]] = {
+    "any": lambda value: value,
+    "null": lambda value: _is(type(None), value),
+    "string": lambda value: _is(str, value),
+    "boolean": lambda value: _is(bool, value),
+    "number": _number,
+    "integer": lambda value: _is(int, value),
+    "object": _object,
+    "timestamp": lambda value: datetime.datetime.fromisoformat(_is(str, value)),
+    "date": lambda value: datetime.date.fromisoformat(_is(str, value)),
+}

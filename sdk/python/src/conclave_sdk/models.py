@@ -1,5 +1,3 @@
-"""The types of the API and of its events."""
+"""The types of the API and of its events: dataclasses of what a server sends, dictionaries of what a caller sends."""
 
 from ._generated.models import *  # noqa: F403
-from ._generated.types import UNSET as UNSET
-from ._generated.types import Unset as Unset

@@ -9,58 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Literal, TypeAlias, cast
 
-from . import models
+from ._generated.models import Event
+from ._generated.table import EVENTS
+from ._responses import decoded
 
-Event: TypeAlias = (
-    models.RoomStartedEvent
-    | models.RoomFinishedEvent
-    | models.ParticipantJoinedEvent
-    | models.ParticipantLeftEvent
-    | models.ParticipantConnectionAbortedEvent
-    | models.ParticipantRoleChangedEvent
-    | models.ParticipantPublishLimitExceededEvent
-    | models.ParticipantPublishLimitClearedEvent
-    | models.TrackPublishedEvent
-    | models.TrackUnpublishedEvent
-    | models.RecordingStartedEvent
-    | models.RecordingUpdatedEvent
-    | models.RecordingEndedEvent
-    | models.RecordingFailedEvent
-    | models.BroadcastStartedEvent
-    | models.BroadcastUpdatedEvent
-    | models.BroadcastEndedEvent
-    | models.BroadcastFailedEvent
-    | models.IngressStartedEvent
-    | models.IngressEndedEvent
-    | models.WebhookTestEvent
-)
-"""What a delivery reports: one of the 20 events, or the test event of the console.
-
-`isinstance`, `match` and a comparison of `type_` tell the events apart."""
-
-_EVENTS: dict[str, Callable[[Mapping[str, Any]], Event]] = {
-    "room.started": models.RoomStartedEvent.from_dict,
-    "room.finished": models.RoomFinishedEvent.from_dict,
-    "participant.joined": models.ParticipantJoinedEvent.from_dict,
-    "participant.left": models.ParticipantLeftEvent.from_dict,
-    "participant.connection_aborted": models.ParticipantConnectionAbortedEvent.from_dict,
-    "participant.role_changed": models.ParticipantRoleChangedEvent.from_dict,
-    "participant.publish_limit_exceeded": models.ParticipantPublishLimitExceededEvent.from_dict,
-    "participant.publish_limit_cleared": models.ParticipantPublishLimitClearedEvent.from_dict,
-    "track.published": models.TrackPublishedEvent.from_dict,
-    "track.unpublished": models.TrackUnpublishedEvent.from_dict,
-    "recording.started": models.RecordingStartedEvent.from_dict,
-    "recording.updated": models.RecordingUpdatedEvent.from_dict,
-    "recording.ended": models.RecordingEndedEvent.from_dict,
-    "recording.failed": models.RecordingFailedEvent.from_dict,
-    "broadcast.started": models.BroadcastStartedEvent.from_dict,
-    "broadcast.updated": models.BroadcastUpdatedEvent.from_dict,
-    "broadcast.ended": models.BroadcastEndedEvent.from_dict,
-    "broadcast.failed": models.BroadcastFailedEvent.from_dict,
-    "ingress.started": models.IngressStartedEvent.from_dict,
-    "ingress.ended": models.IngressEndedEvent.from_dict,
-    "webhook.test": models.WebhookTestEvent.from_dict,
-}
+__all__ = ["TOLERANCE", "Event", "Reason", "Receiver", "WebhookError", "parse", "status_of", "verify"]
 
 TOLERANCE = 300.0
 """Seconds that a delivery may be old, or ahead of this machine's clock."""
@@ -116,9 +69,9 @@ def parse(body: bytes) -> Event:
         event_type = fields["type"]
         if not isinstance(event_type, str):
             raise TypeError(event_type)
-        if event_type in _EVENTS:
-            return _EVENTS[event_type](fields)
-    except (ValueError, KeyError, TypeError, AttributeError) as cause:
+        if event_type in EVENTS:
+            return decoded(fields, EVENTS[event_type])
+    except (ValueError, KeyError, TypeError, RecursionError) as cause:
         raise WebhookError("malformed", "the body is no event") from cause
     raise WebhookError("unknown_event", f"there is no event {event_type}")
 

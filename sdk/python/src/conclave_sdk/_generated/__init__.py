@@ -1,1 +1,4 @@
-"""Types and calls that `sdk/generate` makes from the description of the API. Not edited by hand."""
+"""The types and the calls of the API.
+
+Made by `sdk/generate` from the description of the API. Not edited by hand.
+"""

@@ -1,0 +1,2625 @@
+"""A method for each operation of the API.
+
+Made by `sdk/generate` from the description of the API. Not edited by hand.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Literal, overload
+
+from .._sender import AsyncSender, Sender
+from .models import *
+
+
+class Calls(Sender):
+    """The calls of `Conclave`.
+
+    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key
+    that is made for each call: a repeated key returns the first response again, for 24 hours.
+    """
+
+    def list_broadcasts(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> BroadcastPage:
+        """List the project's broadcasts, newest first.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._send(
+            "list_broadcasts",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def all_broadcasts(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Broadcast]:
+        """List the project's broadcasts, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_broadcasts",
+            "broadcasts",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def get_broadcast(
+        self,
+        egress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Broadcast:
+        """Read a broadcast; while it runs, the media plane is asked for its status."""
+        return self._send("get_broadcast", [egress_id], timeout=timeout)
+
+    def stop_broadcast(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Broadcast:
+        """Stop a broadcast."""
+        return self._send("stop_broadcast", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    def disable_code(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Disable a room code; tokens it has given stay valid."""
+        self._send("disable_code", [code], timeout=timeout)
+
+    def exchange_code(
+        self,
+        code: str,
+        *,
+        identity: str | None = None,
+        timeout: float | None = None,
+    ) -> Token:
+        """Exchange a room code for a room token.
+
+        Args:
+            identity: Neither connected to the room nor given a role there. Ignored when the code is locked
+                to an identity; left out, it is `guest-` and eight random characters.
+        """
+        return self._send("exchange_code", [code], body={"identity": identity}, timeout=timeout)
+
+    def list_ingresses(
+        self,
+        *,
+        room: str | None = None,
+        status: IngressStatus | None = None,
+        input_type: InputType | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> IngressPage:
+        """List endpoints, newest first, deleted ones too.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of an ingress endpoint.
+            input_type: The protocol by which an encoder publishes.
+        """
+        return self._send(
+            "list_ingresses",
+            [],
+            query={"room": room, "status": status, "input_type": input_type, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def all_ingresses(
+        self,
+        *,
+        room: str | None = None,
+        status: IngressStatus | None = None,
+        input_type: InputType | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Ingress]:
+        """List endpoints, newest first, deleted ones too.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of an ingress endpoint.
+            input_type: The protocol by which an encoder publishes.
+        """
+        return self._all(
+            "list_ingresses",
+            "ingresses",
+            [],
+            query={"room": room, "status": status, "input_type": input_type, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def delete_ingress(
+        self,
+        ingress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete an endpoint; its stream key is invalid at once."""
+        self._send("delete_ingress", [ingress_id], timeout=timeout)
+
+    def get_ingress(
+        self,
+        ingress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Ingress:
+        """Read an endpoint; the media plane is asked for its status."""
+        return self._send("get_ingress", [ingress_id], timeout=timeout)
+
+    def get_plan(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> PlanStatus:
+        """Read the project's status under its plan."""
+        return self._send("get_plan", [], timeout=timeout)
+
+    def list_recordings(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RecordingPage:
+        """List the project's recordings, newest first.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._send(
+            "list_recordings",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def all_recordings(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Recording]:
+        """List the project's recordings, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_recordings",
+            "recordings",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def get_recording(
+        self,
+        egress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Read a recording; while it runs, the media plane is asked for its status."""
+        return self._send("get_recording", [egress_id], timeout=timeout)
+
+    def stop_recording(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Stop a recording; the file is final shortly after."""
+        return self._send("stop_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    def list_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RoomPage:
+        """List rooms, newest first, ended ones too."""
+        return self._send("list_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Room]:
+        """List rooms, newest first, ended ones too.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_rooms", "rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def create_room(
+        self,
+        *,
+        name: str,
+        empty_timeout_seconds: int | None = None,
+        max_participants: int | None = None,
+        metadata: Any | None = None,
+        template_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Room:
+        """Create a room.
+
+        Args:
+            name: Never used before in the project.
+            empty_timeout_seconds: How long the room stays open with no participant in it; default 300.
+            max_participants: Cap on participants; 0, the default, means that the plan's limit applies.
+            metadata: Any JSON, returned unchanged.
+            template_id: The project's default template when absent.
+        """
+        return self._send(
+            "create_room",
+            [],
+            body={
+                "name": name,
+                "empty_timeout_seconds": empty_timeout_seconds,
+                "max_participants": max_participants,
+                "metadata": metadata,
+                "template_id": template_id,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def end_room(
+        self,
+        room: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """End a room and disconnect everyone."""
+        self._send("end_room", [room], timeout=timeout)
+
+    def get_room(
+        self,
+        room: str,
+        *,
+        timeout: float | None = None,
+    ) -> Room:
+        """Read a room's record."""
+        return self._send("get_room", [room], timeout=timeout)
+
+    def start_broadcast(
+        self,
+        room: str,
+        *,
+        audio_only: bool | None = None,
+        destination: str | None = None,
+        layout: Layout | None = None,
+        urls: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Broadcast:
+        """Start a broadcast.
+
+        Args:
+            audio_only: Whether to send audio without video; default false.
+            destination: An rtmp destination of the room's template. Not beside `urls`.
+            layout: The arrangement of the participants; default grid.
+            urls: 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not
+                beside it.
+        """
+        return self._send(
+            "start_broadcast",
+            [room],
+            body={"audio_only": audio_only, "destination": destination, "layout": layout, "urls": urls},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def list_codes(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RoomCodePage:
+        """List a room's codes, newest first, those that cannot be used any more too."""
+        return self._send("list_codes", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_codes(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[RoomCode]:
+        """List a room's codes, newest first, those that cannot be used any more too.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_codes", "codes", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def create_code(
+        self,
+        room: str,
+        *,
+        role: str,
+        expires_at: datetime.datetime | None = None,
+        identity: str | None = None,
+        max_uses: int | None = None,
+        ttl_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> RoomCode:
+        """Create a room code; the answer shows it whole, this once.
+
+        Args:
+            role: A role of the room's template; tokens carry it.
+            expires_at: From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
+            identity: Locks the code to one identity.
+            max_uses: How often it can be exchanged; null or left out, there is no cap.
+            ttl_seconds: Default 86400. Not beside `expires_at`.
+        """
+        return self._send(
+            "create_code",
+            [room],
+            body={
+                "role": role,
+                "expires_at": expires_at,
+                "identity": identity,
+                "max_uses": max_uses,
+                "ttl_seconds": ttl_seconds,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def create_ingress(
+        self,
+        room: str,
+        *,
+        input_type: InputType,
+        participant_identity: str,
+        enable_transcoding: bool | None = None,
+        participant_name: str | None = None,
+        timeout: float | None = None,
+    ) -> IngressCreated:
+        """Create an endpoint for an encoder; the answer shows its stream key, this once.
+
+        Args:
+            input_type: How an encoder speaks to it.
+            participant_identity: The identity that the stream joins as.
+            enable_transcoding: Null or left out, it is the media plane's default for the input type.
+            participant_name: The display name that it joins with.
+        """
+        return self._send(
+            "create_ingress",
+            [room],
+            body={
+                "input_type": input_type,
+                "participant_identity": participant_identity,
+                "enable_transcoding": enable_transcoding,
+                "participant_name": participant_name,
+            },
+            timeout=timeout,
+        )
+
+    def list_participants(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> ParticipantPage:
+        """List who is in a room."""
+        return self._send("list_participants", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_participants(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Participant]:
+        """List who is in a room.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_participants", "participants", [room], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def remove_participant(
+        self,
+        room: str,
+        identity: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Disconnect a participant; the token stays valid."""
+        self._send("remove_participant", [room, identity], timeout=timeout)
+
+    def get_participant(
+        self,
+        room: str,
+        identity: str,
+        *,
+        timeout: float | None = None,
+    ) -> Participant:
+        """Read one participant."""
+        return self._send("get_participant", [room, identity], timeout=timeout)
+
+    def mute_track(
+        self,
+        room: str,
+        identity: str,
+        *,
+        track_sid: str,
+        muted: bool,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> MutedTrack:
+        """Mute or unmute a participant's track.
+
+        Args:
+            track_sid: A track that the participant publishes.
+            muted: true mutes, false unmutes.
+        """
+        return self._send(
+            "mute_track",
+            [room, identity],
+            body={"track_sid": track_sid, "muted": muted},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def change_role(
+        self,
+        room: str,
+        identity: str,
+        *,
+        role: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> RoleChangeResult:
+        """Give a participant another role, in place.
+
+        Args:
+            role: A role in the room's template.
+        """
+        return self._send(
+            "change_role", [room, identity], body={"role": role}, idempotency_key=idempotency_key, timeout=timeout
+        )
+
+    def list_room_recordings(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RecordingPage:
+        """List a room's recordings, newest first."""
+        return self._send("list_room_recordings", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_room_recordings(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Recording]:
+        """List a room's recordings, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_room_recordings", "recordings", [room], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def start_recording(
+        self,
+        room: str,
+        *,
+        type: RecordingType,
+        audio_only: bool | None = None,
+        destination: str | None = None,
+        filepath: str | None = None,
+        identity: str | None = None,
+        layout: Layout | None = None,
+        track_id: str | None = None,
+        video_only: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Start a recording.
+
+        Args:
+            type: The part of a room that a recording contains.
+            audio_only: Sound alone. With type `room_composite` only, and not beside `video_only`.
+            destination: A recording destination of the room's template. Without one the file is written to
+                the project's local directory.
+            filepath: A relative name inside the project's recording directory, or the destination. Default
+                `{room}-{UTC time}.mp4`, or `.ogg` for sound alone, also of a track.
+            identity: The participant; with type `participant`, and with no other.
+            layout: Default speaker. With type `room_composite` only.
+            track_id: The track; with type `track`, and with no other.
+            video_only: Picture alone. With type `room_composite` only, and not beside `audio_only`.
+        """
+        return self._send(
+            "start_recording",
+            [room],
+            body={
+                "type": type,
+                "audio_only": audio_only,
+                "destination": destination,
+                "filepath": filepath,
+                "identity": identity,
+                "layout": layout,
+                "track_id": track_id,
+                "video_only": video_only,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def list_role_changes(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RoleChangePage:
+        """List a room's role changes, newest first.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return self._send(
+            "list_role_changes", [room], query={"identity": identity, "limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def all_role_changes(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[RoleChange]:
+        """List a room's role changes, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return self._all(
+            "list_role_changes",
+            "role_changes",
+            [room],
+            query={"identity": identity, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def send_data(
+        self,
+        room: str,
+        *,
+        data: bytes | str,
+        destination_identities: Sequence[str] | None = None,
+        kind: DataKind | None = None,
+        topic: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> DataSent:
+        """Send data to everyone in a room, or to some.
+
+        Args:
+            data: The bytes, in standard base64.
+            destination_identities: The receivers; absent or empty is everyone.
+            kind: The delivery of the message; default reliable.
+            topic: A topic that the receivers' clients can filter by.
+        """
+        return self._send(
+            "send_data",
+            [room],
+            body={"data": data, "destination_identities": destination_identities, "kind": kind, "topic": topic},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def list_room_sessions(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> SessionPage:
+        """List a room's sessions, newest first.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._send(
+            "list_room_sessions",
+            [room],
+            query={
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_room_sessions(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Session]:
+        """List a room's sessions, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_room_sessions",
+            "sessions",
+            [room],
+            query={
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def list_sessions(
+        self,
+        *,
+        room: str | None = None,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> SessionPage:
+        """List sessions, newest first.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._send(
+            "list_sessions",
+            [],
+            query={
+                "room": room,
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_sessions(
+        self,
+        *,
+        room: str | None = None,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Session]:
+        """List sessions, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_sessions",
+            "sessions",
+            [],
+            query={
+                "room": room,
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def get_session(
+        self,
+        session_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> SessionDetail:
+        """Read a session with its tracks."""
+        return self._send("get_session", [session_id], timeout=timeout)
+
+    def list_templates(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> TemplatePage:
+        """List templates."""
+        return self._send("list_templates", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_templates(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[Template]:
+        """List templates.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_templates", "templates", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def create_template(
+        self,
+        *,
+        name: str,
+        roles: Mapping[str, RoleInput | Role] | None = None,
+        settings: TemplateSettingsInput | TemplateSettings | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Template:
+        """Create a template and its roles.
+
+        Args:
+            name: Unique in the project.
+            roles: Keyed by role name.
+            settings: Settings of a template to create or change.
+        """
+        return self._send(
+            "create_template",
+            [],
+            body={"name": name, "roles": roles, "settings": settings},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def delete_template(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete a template with its roles."""
+        self._send("delete_template", [template_id], timeout=timeout)
+
+    def get_template(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Template:
+        """Read a template."""
+        return self._send("get_template", [template_id], timeout=timeout)
+
+    def update_template(
+        self,
+        template_id: str,
+        *,
+        name: str | None = None,
+        roles: Mapping[str, RoleInput | Role] | None = None,
+        settings: TemplateSettingsInput | TemplateSettings | None = None,
+        timeout: float | None = None,
+    ) -> Template:
+        """Change what is sent of a template.
+
+        Args:
+            name: The name of a template, unique in its project.
+            roles: Keyed by role name.
+            settings: Settings of a template to create or change.
+        """
+        return self._send(
+            "update_template", [template_id], body={"name": name, "roles": roles, "settings": settings}, timeout=timeout
+        )
+
+    def list_destinations(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> DestinationList:
+        """List a template's destinations."""
+        return self._send("list_destinations", [template_id], timeout=timeout)
+
+    @overload
+    def create_destination(
+        self,
+        template_id: str,
+        *,
+        name: str,
+        kind: Literal["recording"],
+        config: NewS3Destination | NewGcpDestination | NewAzureDestination,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Destination: ...
+    @overload
+    def create_destination(
+        self,
+        template_id: str,
+        *,
+        name: str,
+        kind: Literal["rtmp"],
+        config: RtmpDestinationInput,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Destination: ...
+    def create_destination(
+        self,
+        template_id: str,
+        *,
+        name: str,
+        kind: Literal["recording", "rtmp"],
+        config: NewS3Destination | NewGcpDestination | NewAzureDestination | RtmpDestinationInput,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Destination:
+        """Create a destination.
+
+        Args:
+            name: Unique in the template.
+        """
+        return self._send(
+            "create_destination",
+            [template_id],
+            body={"name": name, "kind": kind, "config": config},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def delete_destination(
+        self,
+        template_id: str,
+        destination: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete a destination that nothing runs against."""
+        self._send("delete_destination", [template_id, destination], timeout=timeout)
+
+    def get_destination(
+        self,
+        template_id: str,
+        destination: str,
+        *,
+        timeout: float | None = None,
+    ) -> Destination:
+        """Read a destination, without its secrets."""
+        return self._send("get_destination", [template_id, destination], timeout=timeout)
+
+    def update_destination(
+        self,
+        template_id: str,
+        destination: str,
+        *,
+        config: S3DestinationInput
+        | S3Destination
+        | GcpDestinationInput
+        | GcpDestination
+        | AzureDestinationInput
+        | AzureDestination
+        | RtmpDestinationInput,
+        kind: DestinationKind | None = None,
+        timeout: float | None = None,
+    ) -> Destination:
+        """Replace a destination's configuration; credentials left out are kept.
+
+        Args:
+            config: By the destination's kind: object storage of recordings, or urls of broadcasts.
+            kind: Must be the stored kind.
+        """
+        return self._send(
+            "update_destination", [template_id, destination], body={"config": config, "kind": kind}, timeout=timeout
+        )
+
+    def delete_role(
+        self,
+        template_id: str,
+        role: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete a role."""
+        self._send("delete_role", [template_id, role], timeout=timeout)
+
+    def get_role(
+        self,
+        template_id: str,
+        role: str,
+        *,
+        timeout: float | None = None,
+    ) -> Role:
+        """Read a role."""
+        return self._send("get_role", [template_id, role], timeout=timeout)
+
+    def put_role(
+        self,
+        template_id: str,
+        role: str,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        hidden: bool | None = None,
+        max_peer_count: int | None = None,
+        name: str | None = None,
+        permissions: RolePermissionsInput | RolePermissions | None = None,
+        priority: int | None = None,
+        publish: RolePublishInput | RolePublish | None = None,
+        subscribe: RoleSubscribeInput | RoleSubscribe | None = None,
+        timeout: float | None = None,
+    ) -> Role:
+        """Create or replace a role.
+
+        Args:
+            attributes: Beyond the contract: attributes that participants who join with the role start with;
+                default none.
+            hidden: Whether holders are invisible to other participants; default false.
+            max_peer_count: Maximum number of concurrent holders in a room; default 0, unlimited.
+            name: If sent, must be the name of the role in the template.
+            permissions: The moderation calls that holders may make; default none.
+            priority: Priority; default 3.
+            publish: The media that holders may publish; default everything.
+            subscribe: The roles whose media holders receive; default all.
+        """
+        return self._send(
+            "put_role",
+            [template_id, role],
+            body={
+                "attributes": attributes,
+                "hidden": hidden,
+                "max_peer_count": max_peer_count,
+                "name": name,
+                "permissions": permissions,
+                "priority": priority,
+                "publish": publish,
+                "subscribe": subscribe,
+            },
+            timeout=timeout,
+        )
+
+    def get_template_settings(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> TemplateSettingsDetail:
+        """Read a template's settings."""
+        return self._send("get_template_settings", [template_id], timeout=timeout)
+
+    def update_template_settings(
+        self,
+        template_id: str,
+        *,
+        region: Region,
+        timeout: float | None = None,
+    ) -> TemplateSettingsDetail:
+        """Set a template's region.
+
+        Args:
+            region: A media region. Stored and validated; it does not change where traffic goes today.
+        """
+        return self._send("update_template_settings", [template_id], body={"region": region}, timeout=timeout)
+
+    def create_token(
+        self,
+        *,
+        room: str,
+        identity: str,
+        metadata: str | None = None,
+        name: str | None = None,
+        permissions: Permissions | None = None,
+        role: str | None = None,
+        ttl_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Token:
+        """Mint a room token.
+
+        Args:
+            room: An existing room.
+            identity: The participant that the token admits.
+            metadata: Passed on to the media plane unread.
+            name: The display name of the participant.
+            permissions: Used only when no role is named.
+            role: A role in the room's template; it replaces `permissions`.
+            ttl_seconds: Default 3600, clamped to 60..86400; 0 takes the default.
+        """
+        return self._send(
+            "create_token",
+            [],
+            body={
+                "room": room,
+                "identity": identity,
+                "metadata": metadata,
+                "name": name,
+                "permissions": permissions,
+                "role": role,
+                "ttl_seconds": ttl_seconds,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    def get_usage(
+        self,
+        *,
+        from_: datetime.date | None = None,
+        to: datetime.date | None = None,
+        timeout: float | None = None,
+    ) -> Usage:
+        """Read participant minutes by day.
+
+        Args:
+            from_: A calendar day in UTC, from 1970 on.
+            to: A calendar day in UTC, from 1970 on.
+        """
+        return self._send("get_usage", [], query={"from": from_, "to": to}, timeout=timeout)
+
+    def list_webhook_deliveries(
+        self,
+        *,
+        status: DeliveryStatus | None = None,
+        event_type: EventType | None = None,
+        endpoint_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> WebhookDeliveryPage:
+        """List deliveries, newest first.
+
+        Args:
+            status: The status of a delivery. A retry makes a failed delivery pending again.
+            event_type: The name of an event.
+            endpoint_id: The id of a webhook endpoint.
+        """
+        return self._send(
+            "list_webhook_deliveries",
+            [],
+            query={
+                "status": status,
+                "event_type": event_type,
+                "endpoint_id": endpoint_id,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_webhook_deliveries(
+        self,
+        *,
+        status: DeliveryStatus | None = None,
+        event_type: EventType | None = None,
+        endpoint_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[WebhookDelivery]:
+        """List deliveries, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            status: The status of a delivery. A retry makes a failed delivery pending again.
+            event_type: The name of an event.
+            endpoint_id: The id of a webhook endpoint.
+        """
+        return self._all(
+            "list_webhook_deliveries",
+            "webhook_deliveries",
+            [],
+            query={
+                "status": status,
+                "event_type": event_type,
+                "endpoint_id": endpoint_id,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def retry_webhook_delivery(
+        self,
+        webhook_delivery_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookDelivery:
+        """Queue a failed delivery again."""
+        return self._send(
+            "retry_webhook_delivery", [webhook_delivery_id], idempotency_key=idempotency_key, timeout=timeout
+        )
+
+    def list_webhook_endpoints(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> WebhookEndpointPage:
+        """List webhook endpoints."""
+        return self._send("list_webhook_endpoints", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_webhook_endpoints(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> Iterator[WebhookEndpoint]:
+        """List webhook endpoints.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_webhook_endpoints", "webhook_endpoints", [], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def create_webhook_endpoint(
+        self,
+        *,
+        url: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookEndpointCreated:
+        """Register a webhook endpoint.
+
+        Args:
+            url: http or https, resolving to a public address.
+        """
+        return self._send(
+            "create_webhook_endpoint", [], body={"url": url}, idempotency_key=idempotency_key, timeout=timeout
+        )
+
+    def delete_webhook_endpoint(
+        self,
+        webhook_endpoint_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Stop delivery to an endpoint; what is queued for it is dropped."""
+        self._send("delete_webhook_endpoint", [webhook_endpoint_id], timeout=timeout)
+
+
+class AsyncCalls(AsyncSender):
+    """The calls of `AsyncConclave`.
+
+    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key
+    that is made for each call: a repeated key returns the first response again, for 24 hours.
+    """
+
+    async def list_broadcasts(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> BroadcastPage:
+        """List the project's broadcasts, newest first.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return await self._send(
+            "list_broadcasts",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def all_broadcasts(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Broadcast]:
+        """List the project's broadcasts, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_broadcasts",
+            "broadcasts",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    async def get_broadcast(
+        self,
+        egress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Broadcast:
+        """Read a broadcast; while it runs, the media plane is asked for its status."""
+        return await self._send("get_broadcast", [egress_id], timeout=timeout)
+
+    async def stop_broadcast(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Broadcast:
+        """Stop a broadcast."""
+        return await self._send("stop_broadcast", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    async def disable_code(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Disable a room code; tokens it has given stay valid."""
+        await self._send("disable_code", [code], timeout=timeout)
+
+    async def exchange_code(
+        self,
+        code: str,
+        *,
+        identity: str | None = None,
+        timeout: float | None = None,
+    ) -> Token:
+        """Exchange a room code for a room token.
+
+        Args:
+            identity: Neither connected to the room nor given a role there. Ignored when the code is locked
+                to an identity; left out, it is `guest-` and eight random characters.
+        """
+        return await self._send("exchange_code", [code], body={"identity": identity}, timeout=timeout)
+
+    async def list_ingresses(
+        self,
+        *,
+        room: str | None = None,
+        status: IngressStatus | None = None,
+        input_type: InputType | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> IngressPage:
+        """List endpoints, newest first, deleted ones too.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of an ingress endpoint.
+            input_type: The protocol by which an encoder publishes.
+        """
+        return await self._send(
+            "list_ingresses",
+            [],
+            query={"room": room, "status": status, "input_type": input_type, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def all_ingresses(
+        self,
+        *,
+        room: str | None = None,
+        status: IngressStatus | None = None,
+        input_type: InputType | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Ingress]:
+        """List endpoints, newest first, deleted ones too.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of an ingress endpoint.
+            input_type: The protocol by which an encoder publishes.
+        """
+        return self._all(
+            "list_ingresses",
+            "ingresses",
+            [],
+            query={"room": room, "status": status, "input_type": input_type, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    async def delete_ingress(
+        self,
+        ingress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete an endpoint; its stream key is invalid at once."""
+        await self._send("delete_ingress", [ingress_id], timeout=timeout)
+
+    async def get_ingress(
+        self,
+        ingress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Ingress:
+        """Read an endpoint; the media plane is asked for its status."""
+        return await self._send("get_ingress", [ingress_id], timeout=timeout)
+
+    async def get_plan(
+        self,
+        *,
+        timeout: float | None = None,
+    ) -> PlanStatus:
+        """Read the project's status under its plan."""
+        return await self._send("get_plan", [], timeout=timeout)
+
+    async def list_recordings(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RecordingPage:
+        """List the project's recordings, newest first.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return await self._send(
+            "list_recordings",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    def all_recordings(
+        self,
+        *,
+        room: str | None = None,
+        status: EgressStatus | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Recording]:
+        """List the project's recordings, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
+                the last four.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_recordings",
+            "recordings",
+            [],
+            query={"room": room, "status": status, "after": after, "before": before, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    async def get_recording(
+        self,
+        egress_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Read a recording; while it runs, the media plane is asked for its status."""
+        return await self._send("get_recording", [egress_id], timeout=timeout)
+
+    async def stop_recording(
+        self,
+        egress_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Stop a recording; the file is final shortly after."""
+        return await self._send("stop_recording", [egress_id], idempotency_key=idempotency_key, timeout=timeout)
+
+    async def list_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RoomPage:
+        """List rooms, newest first, ended ones too."""
+        return await self._send("list_rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_rooms(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Room]:
+        """List rooms, newest first, ended ones too.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_rooms", "rooms", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    async def create_room(
+        self,
+        *,
+        name: str,
+        empty_timeout_seconds: int | None = None,
+        max_participants: int | None = None,
+        metadata: Any | None = None,
+        template_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Room:
+        """Create a room.
+
+        Args:
+            name: Never used before in the project.
+            empty_timeout_seconds: How long the room stays open with no participant in it; default 300.
+            max_participants: Cap on participants; 0, the default, means that the plan's limit applies.
+            metadata: Any JSON, returned unchanged.
+            template_id: The project's default template when absent.
+        """
+        return await self._send(
+            "create_room",
+            [],
+            body={
+                "name": name,
+                "empty_timeout_seconds": empty_timeout_seconds,
+                "max_participants": max_participants,
+                "metadata": metadata,
+                "template_id": template_id,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def end_room(
+        self,
+        room: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """End a room and disconnect everyone."""
+        await self._send("end_room", [room], timeout=timeout)
+
+    async def get_room(
+        self,
+        room: str,
+        *,
+        timeout: float | None = None,
+    ) -> Room:
+        """Read a room's record."""
+        return await self._send("get_room", [room], timeout=timeout)
+
+    async def start_broadcast(
+        self,
+        room: str,
+        *,
+        audio_only: bool | None = None,
+        destination: str | None = None,
+        layout: Layout | None = None,
+        urls: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Broadcast:
+        """Start a broadcast.
+
+        Args:
+            audio_only: Whether to send audio without video; default false.
+            destination: An rtmp destination of the room's template. Not beside `urls`.
+            layout: The arrangement of the participants; default grid.
+            urls: 1 to 8 `rtmp://` or `rtmps://` urls. Required unless `destination` is given, and not
+                beside it.
+        """
+        return await self._send(
+            "start_broadcast",
+            [room],
+            body={"audio_only": audio_only, "destination": destination, "layout": layout, "urls": urls},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def list_codes(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RoomCodePage:
+        """List a room's codes, newest first, those that cannot be used any more too."""
+        return await self._send("list_codes", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_codes(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[RoomCode]:
+        """List a room's codes, newest first, those that cannot be used any more too.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_codes", "codes", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    async def create_code(
+        self,
+        room: str,
+        *,
+        role: str,
+        expires_at: datetime.datetime | None = None,
+        identity: str | None = None,
+        max_uses: int | None = None,
+        ttl_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> RoomCode:
+        """Create a room code; the answer shows it whole, this once.
+
+        Args:
+            role: A role of the room's template; tokens carry it.
+            expires_at: From 60 seconds to 30 days from now. Not beside `ttl_seconds`.
+            identity: Locks the code to one identity.
+            max_uses: How often it can be exchanged; null or left out, there is no cap.
+            ttl_seconds: Default 86400. Not beside `expires_at`.
+        """
+        return await self._send(
+            "create_code",
+            [room],
+            body={
+                "role": role,
+                "expires_at": expires_at,
+                "identity": identity,
+                "max_uses": max_uses,
+                "ttl_seconds": ttl_seconds,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def create_ingress(
+        self,
+        room: str,
+        *,
+        input_type: InputType,
+        participant_identity: str,
+        enable_transcoding: bool | None = None,
+        participant_name: str | None = None,
+        timeout: float | None = None,
+    ) -> IngressCreated:
+        """Create an endpoint for an encoder; the answer shows its stream key, this once.
+
+        Args:
+            input_type: How an encoder speaks to it.
+            participant_identity: The identity that the stream joins as.
+            enable_transcoding: Null or left out, it is the media plane's default for the input type.
+            participant_name: The display name that it joins with.
+        """
+        return await self._send(
+            "create_ingress",
+            [room],
+            body={
+                "input_type": input_type,
+                "participant_identity": participant_identity,
+                "enable_transcoding": enable_transcoding,
+                "participant_name": participant_name,
+            },
+            timeout=timeout,
+        )
+
+    async def list_participants(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> ParticipantPage:
+        """List who is in a room."""
+        return await self._send("list_participants", [room], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_participants(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Participant]:
+        """List who is in a room.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_participants", "participants", [room], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    async def remove_participant(
+        self,
+        room: str,
+        identity: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Disconnect a participant; the token stays valid."""
+        await self._send("remove_participant", [room, identity], timeout=timeout)
+
+    async def get_participant(
+        self,
+        room: str,
+        identity: str,
+        *,
+        timeout: float | None = None,
+    ) -> Participant:
+        """Read one participant."""
+        return await self._send("get_participant", [room, identity], timeout=timeout)
+
+    async def mute_track(
+        self,
+        room: str,
+        identity: str,
+        *,
+        track_sid: str,
+        muted: bool,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> MutedTrack:
+        """Mute or unmute a participant's track.
+
+        Args:
+            track_sid: A track that the participant publishes.
+            muted: true mutes, false unmutes.
+        """
+        return await self._send(
+            "mute_track",
+            [room, identity],
+            body={"track_sid": track_sid, "muted": muted},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def change_role(
+        self,
+        room: str,
+        identity: str,
+        *,
+        role: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> RoleChangeResult:
+        """Give a participant another role, in place.
+
+        Args:
+            role: A role in the room's template.
+        """
+        return await self._send(
+            "change_role", [room, identity], body={"role": role}, idempotency_key=idempotency_key, timeout=timeout
+        )
+
+    async def list_room_recordings(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RecordingPage:
+        """List a room's recordings, newest first."""
+        return await self._send(
+            "list_room_recordings", [room], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def all_room_recordings(
+        self,
+        room: str,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Recording]:
+        """List a room's recordings, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_room_recordings", "recordings", [room], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    async def start_recording(
+        self,
+        room: str,
+        *,
+        type: RecordingType,
+        audio_only: bool | None = None,
+        destination: str | None = None,
+        filepath: str | None = None,
+        identity: str | None = None,
+        layout: Layout | None = None,
+        track_id: str | None = None,
+        video_only: bool | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Recording:
+        """Start a recording.
+
+        Args:
+            type: The part of a room that a recording contains.
+            audio_only: Sound alone. With type `room_composite` only, and not beside `video_only`.
+            destination: A recording destination of the room's template. Without one the file is written to
+                the project's local directory.
+            filepath: A relative name inside the project's recording directory, or the destination. Default
+                `{room}-{UTC time}.mp4`, or `.ogg` for sound alone, also of a track.
+            identity: The participant; with type `participant`, and with no other.
+            layout: Default speaker. With type `room_composite` only.
+            track_id: The track; with type `track`, and with no other.
+            video_only: Picture alone. With type `room_composite` only, and not beside `audio_only`.
+        """
+        return await self._send(
+            "start_recording",
+            [room],
+            body={
+                "type": type,
+                "audio_only": audio_only,
+                "destination": destination,
+                "filepath": filepath,
+                "identity": identity,
+                "layout": layout,
+                "track_id": track_id,
+                "video_only": video_only,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def list_role_changes(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> RoleChangePage:
+        """List a room's role changes, newest first.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return await self._send(
+            "list_role_changes", [room], query={"identity": identity, "limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    def all_role_changes(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[RoleChange]:
+        """List a room's role changes, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+        """
+        return self._all(
+            "list_role_changes",
+            "role_changes",
+            [room],
+            query={"identity": identity, "limit": limit, "offset": offset},
+            timeout=timeout,
+        )
+
+    async def send_data(
+        self,
+        room: str,
+        *,
+        data: bytes | str,
+        destination_identities: Sequence[str] | None = None,
+        kind: DataKind | None = None,
+        topic: str | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> DataSent:
+        """Send data to everyone in a room, or to some.
+
+        Args:
+            data: The bytes, in standard base64.
+            destination_identities: The receivers; absent or empty is everyone.
+            kind: The delivery of the message; default reliable.
+            topic: A topic that the receivers' clients can filter by.
+        """
+        return await self._send(
+            "send_data",
+            [room],
+            body={"data": data, "destination_identities": destination_identities, "kind": kind, "topic": topic},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def list_room_sessions(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> SessionPage:
+        """List a room's sessions, newest first.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return await self._send(
+            "list_room_sessions",
+            [room],
+            query={
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_room_sessions(
+        self,
+        room: str,
+        *,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Session]:
+        """List a room's sessions, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_room_sessions",
+            "sessions",
+            [room],
+            query={
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    async def list_sessions(
+        self,
+        *,
+        room: str | None = None,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> SessionPage:
+        """List sessions, newest first.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return await self._send(
+            "list_sessions",
+            [],
+            query={
+                "room": room,
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_sessions(
+        self,
+        *,
+        room: str | None = None,
+        identity: str | None = None,
+        role: str | None = None,
+        active: bool | None = None,
+        after: datetime.datetime | None = None,
+        before: datetime.datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Session]:
+        """List sessions, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            room: The name of a room, which a project uses once.
+            identity: The identity of a participant, unique in its room while the participant is connected.
+                Not `.` or `..`, which HTTP clients resolve as steps in a path.
+            role: The name of a role, unique in its template.
+            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
+        """
+        return self._all(
+            "list_sessions",
+            "sessions",
+            [],
+            query={
+                "room": room,
+                "identity": identity,
+                "role": role,
+                "active": active,
+                "after": after,
+                "before": before,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    async def get_session(
+        self,
+        session_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> SessionDetail:
+        """Read a session with its tracks."""
+        return await self._send("get_session", [session_id], timeout=timeout)
+
+    async def list_templates(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> TemplatePage:
+        """List templates."""
+        return await self._send("list_templates", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_templates(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[Template]:
+        """List templates.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all("list_templates", "templates", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    async def create_template(
+        self,
+        *,
+        name: str,
+        roles: Mapping[str, RoleInput | Role] | None = None,
+        settings: TemplateSettingsInput | TemplateSettings | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Template:
+        """Create a template and its roles.
+
+        Args:
+            name: Unique in the project.
+            roles: Keyed by role name.
+            settings: Settings of a template to create or change.
+        """
+        return await self._send(
+            "create_template",
+            [],
+            body={"name": name, "roles": roles, "settings": settings},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def delete_template(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete a template with its roles."""
+        await self._send("delete_template", [template_id], timeout=timeout)
+
+    async def get_template(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> Template:
+        """Read a template."""
+        return await self._send("get_template", [template_id], timeout=timeout)
+
+    async def update_template(
+        self,
+        template_id: str,
+        *,
+        name: str | None = None,
+        roles: Mapping[str, RoleInput | Role] | None = None,
+        settings: TemplateSettingsInput | TemplateSettings | None = None,
+        timeout: float | None = None,
+    ) -> Template:
+        """Change what is sent of a template.
+
+        Args:
+            name: The name of a template, unique in its project.
+            roles: Keyed by role name.
+            settings: Settings of a template to create or change.
+        """
+        return await self._send(
+            "update_template", [template_id], body={"name": name, "roles": roles, "settings": settings}, timeout=timeout
+        )
+
+    async def list_destinations(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> DestinationList:
+        """List a template's destinations."""
+        return await self._send("list_destinations", [template_id], timeout=timeout)
+
+    @overload
+    async def create_destination(
+        self,
+        template_id: str,
+        *,
+        name: str,
+        kind: Literal["recording"],
+        config: NewS3Destination | NewGcpDestination | NewAzureDestination,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Destination: ...
+    @overload
+    async def create_destination(
+        self,
+        template_id: str,
+        *,
+        name: str,
+        kind: Literal["rtmp"],
+        config: RtmpDestinationInput,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Destination: ...
+    async def create_destination(
+        self,
+        template_id: str,
+        *,
+        name: str,
+        kind: Literal["recording", "rtmp"],
+        config: NewS3Destination | NewGcpDestination | NewAzureDestination | RtmpDestinationInput,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Destination:
+        """Create a destination.
+
+        Args:
+            name: Unique in the template.
+        """
+        return await self._send(
+            "create_destination",
+            [template_id],
+            body={"name": name, "kind": kind, "config": config},
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def delete_destination(
+        self,
+        template_id: str,
+        destination: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete a destination that nothing runs against."""
+        await self._send("delete_destination", [template_id, destination], timeout=timeout)
+
+    async def get_destination(
+        self,
+        template_id: str,
+        destination: str,
+        *,
+        timeout: float | None = None,
+    ) -> Destination:
+        """Read a destination, without its secrets."""
+        return await self._send("get_destination", [template_id, destination], timeout=timeout)
+
+    async def update_destination(
+        self,
+        template_id: str,
+        destination: str,
+        *,
+        config: S3DestinationInput
+        | S3Destination
+        | GcpDestinationInput
+        | GcpDestination
+        | AzureDestinationInput
+        | AzureDestination
+        | RtmpDestinationInput,
+        kind: DestinationKind | None = None,
+        timeout: float | None = None,
+    ) -> Destination:
+        """Replace a destination's configuration; credentials left out are kept.
+
+        Args:
+            config: By the destination's kind: object storage of recordings, or urls of broadcasts.
+            kind: Must be the stored kind.
+        """
+        return await self._send(
+            "update_destination", [template_id, destination], body={"config": config, "kind": kind}, timeout=timeout
+        )
+
+    async def delete_role(
+        self,
+        template_id: str,
+        role: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete a role."""
+        await self._send("delete_role", [template_id, role], timeout=timeout)
+
+    async def get_role(
+        self,
+        template_id: str,
+        role: str,
+        *,
+        timeout: float | None = None,
+    ) -> Role:
+        """Read a role."""
+        return await self._send("get_role", [template_id, role], timeout=timeout)
+
+    async def put_role(
+        self,
+        template_id: str,
+        role: str,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        hidden: bool | None = None,
+        max_peer_count: int | None = None,
+        name: str | None = None,
+        permissions: RolePermissionsInput | RolePermissions | None = None,
+        priority: int | None = None,
+        publish: RolePublishInput | RolePublish | None = None,
+        subscribe: RoleSubscribeInput | RoleSubscribe | None = None,
+        timeout: float | None = None,
+    ) -> Role:
+        """Create or replace a role.
+
+        Args:
+            attributes: Beyond the contract: attributes that participants who join with the role start with;
+                default none.
+            hidden: Whether holders are invisible to other participants; default false.
+            max_peer_count: Maximum number of concurrent holders in a room; default 0, unlimited.
+            name: If sent, must be the name of the role in the template.
+            permissions: The moderation calls that holders may make; default none.
+            priority: Priority; default 3.
+            publish: The media that holders may publish; default everything.
+            subscribe: The roles whose media holders receive; default all.
+        """
+        return await self._send(
+            "put_role",
+            [template_id, role],
+            body={
+                "attributes": attributes,
+                "hidden": hidden,
+                "max_peer_count": max_peer_count,
+                "name": name,
+                "permissions": permissions,
+                "priority": priority,
+                "publish": publish,
+                "subscribe": subscribe,
+            },
+            timeout=timeout,
+        )
+
+    async def get_template_settings(
+        self,
+        template_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> TemplateSettingsDetail:
+        """Read a template's settings."""
+        return await self._send("get_template_settings", [template_id], timeout=timeout)
+
+    async def update_template_settings(
+        self,
+        template_id: str,
+        *,
+        region: Region,
+        timeout: float | None = None,
+    ) -> TemplateSettingsDetail:
+        """Set a template's region.
+
+        Args:
+            region: A media region. Stored and validated; it does not change where traffic goes today.
+        """
+        return await self._send("update_template_settings", [template_id], body={"region": region}, timeout=timeout)
+
+    async def create_token(
+        self,
+        *,
+        room: str,
+        identity: str,
+        metadata: str | None = None,
+        name: str | None = None,
+        permissions: Permissions | None = None,
+        role: str | None = None,
+        ttl_seconds: int | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> Token:
+        """Mint a room token.
+
+        Args:
+            room: An existing room.
+            identity: The participant that the token admits.
+            metadata: Passed on to the media plane unread.
+            name: The display name of the participant.
+            permissions: Used only when no role is named.
+            role: A role in the room's template; it replaces `permissions`.
+            ttl_seconds: Default 3600, clamped to 60..86400; 0 takes the default.
+        """
+        return await self._send(
+            "create_token",
+            [],
+            body={
+                "room": room,
+                "identity": identity,
+                "metadata": metadata,
+                "name": name,
+                "permissions": permissions,
+                "role": role,
+                "ttl_seconds": ttl_seconds,
+            },
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+        )
+
+    async def get_usage(
+        self,
+        *,
+        from_: datetime.date | None = None,
+        to: datetime.date | None = None,
+        timeout: float | None = None,
+    ) -> Usage:
+        """Read participant minutes by day.
+
+        Args:
+            from_: A calendar day in UTC, from 1970 on.
+            to: A calendar day in UTC, from 1970 on.
+        """
+        return await self._send("get_usage", [], query={"from": from_, "to": to}, timeout=timeout)
+
+    async def list_webhook_deliveries(
+        self,
+        *,
+        status: DeliveryStatus | None = None,
+        event_type: EventType | None = None,
+        endpoint_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> WebhookDeliveryPage:
+        """List deliveries, newest first.
+
+        Args:
+            status: The status of a delivery. A retry makes a failed delivery pending again.
+            event_type: The name of an event.
+            endpoint_id: The id of a webhook endpoint.
+        """
+        return await self._send(
+            "list_webhook_deliveries",
+            [],
+            query={
+                "status": status,
+                "event_type": event_type,
+                "endpoint_id": endpoint_id,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    def all_webhook_deliveries(
+        self,
+        *,
+        status: DeliveryStatus | None = None,
+        event_type: EventType | None = None,
+        endpoint_id: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[WebhookDelivery]:
+        """List deliveries, newest first.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+
+        Args:
+            status: The status of a delivery. A retry makes a failed delivery pending again.
+            event_type: The name of an event.
+            endpoint_id: The id of a webhook endpoint.
+        """
+        return self._all(
+            "list_webhook_deliveries",
+            "webhook_deliveries",
+            [],
+            query={
+                "status": status,
+                "event_type": event_type,
+                "endpoint_id": endpoint_id,
+                "limit": limit,
+                "offset": offset,
+            },
+            timeout=timeout,
+        )
+
+    async def retry_webhook_delivery(
+        self,
+        webhook_delivery_id: str,
+        *,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookDelivery:
+        """Queue a failed delivery again."""
+        return await self._send(
+            "retry_webhook_delivery", [webhook_delivery_id], idempotency_key=idempotency_key, timeout=timeout
+        )
+
+    async def list_webhook_endpoints(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> WebhookEndpointPage:
+        """List webhook endpoints."""
+        return await self._send("list_webhook_endpoints", [], query={"limit": limit, "offset": offset}, timeout=timeout)
+
+    def all_webhook_endpoints(
+        self,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncIterator[WebhookEndpoint]:
+        """List webhook endpoints.
+
+        Yields the items of all pages, from `offset` on; `limit` is the size of a page.
+        """
+        return self._all(
+            "list_webhook_endpoints", "webhook_endpoints", [], query={"limit": limit, "offset": offset}, timeout=timeout
+        )
+
+    async def create_webhook_endpoint(
+        self,
+        *,
+        url: str,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> WebhookEndpointCreated:
+        """Register a webhook endpoint.
+
+        Args:
+            url: http or https, resolving to a public address.
+        """
+        return await self._send(
+            "create_webhook_endpoint", [], body={"url": url}, idempotency_key=idempotency_key, timeout=timeout
+        )
+
+    async def delete_webhook_endpoint(
+        self,
+        webhook_endpoint_id: str,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Stop delivery to an endpoint; what is queued for it is dropped."""
+        await self._send("delete_webhook_endpoint", [webhook_endpoint_id], timeout=timeout)
