@@ -1,4 +1,4 @@
-"""Makes the description that the generators of the SDKs read, from the OpenAPI description of the API.
+"""Makes the description that the SDKs are generated from, from the OpenAPI description of the API.
 
 What a generator makes of `tests/data/openapi.json` alone is correct and inconvenient: each call returns a union with the error
 envelope, and the events of webhooks are missing, since a delivery is no operation. So this module
@@ -207,49 +207,3 @@ def is_secret(name, schema):
     if is_text and sounds_so and name not in SECRET_FIELDS | PUBLIC_FIELDS:
         raise ValueError(f"is {name} a secret? Add it to SECRET_FIELDS or PUBLIC_FIELDS")
     return is_text and name in SECRET_FIELDS
-
-
-# ---------------------------------------------------------------------------------------------------- OpenAPI 3.0, for Go
-
-
-def for_go(description: dict) -> dict:
-    """Returns the description in OpenAPI 3.0, as the generator for Go and its templates read it."""
-    description = as_3_0(description)
-    schemas = description["components"]["schemas"]
-    # An interface, by hand: Go has no unions, and tells the events apart by their types.
-    del schemas["Event"]
-    for name in (*EVENTS, TEST_EVENT):
-        schemas[schema_name(name)]["properties"]["type"] = {"type": "string"}
-    for path in description["paths"].values():
-        for operation in path.values():
-            # Given in the context of a call, so that no call needs parameters for it.
-            parameters = [one for one in operation.get("parameters", []) if one["name"] != "Idempotency-Key"]
-            operation["parameters"] = parameters
-            operation["x-statuses"] = ", ".join(sorted(operation["responses"]))
-            if any(one["name"] == "offset" for one in parameters):
-                page = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-                operation["x-item"] = page.removeprefix(SCHEMA).removesuffix("Page")
-    return description
-
-
-def as_3_0(node):
-    """Returns a part of the description in OpenAPI 3.0, which is what the generator for Go reads."""
-    if isinstance(node, list):
-        return [as_3_0(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    node = {key: as_3_0(value) for key, value in node.items()}
-    if node.get("openapi"):
-        node["openapi"] = "3.0.3"
-    if "const" in node:
-        node["enum"] = [node.pop("const")]
-    if isinstance(node.get("type"), list):
-        [node["type"]] = [name for name in node["type"] if name != "null"]
-        node["nullable"] = True
-    alternatives = node.get("oneOf")
-    if isinstance(alternatives, list) and {"type": "null"} in alternatives:
-        [other] = [schema for schema in alternatives if schema != {"type": "null"}]
-        node = {key: value for key, value in node.items() if key != "oneOf"}
-        node |= {"allOf": [other]} if "$ref" in other else other
-        node["nullable"] = True
-    return node

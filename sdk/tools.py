@@ -77,7 +77,6 @@ def node_modules(package="typescript"):
 
 # Each with what it is installed from.
 GO_TOOLS = {
-    "oapi-codegen": "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2",
     "staticcheck": "honnef.co/go/tools/cmd/staticcheck@v0.8.2",
 }
 

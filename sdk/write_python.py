@@ -8,9 +8,9 @@ import json
 import keyword
 import textwrap
 
-import responses
 import tools
-from description import EVENTS, SCHEMA, TEST_EVENT, argument_name, is_secret, schema_name
+from description import is_secret
+from shapes import Shapes
 from tools import run
 
 # Names that are those of the description in another language or another place.
@@ -29,65 +29,41 @@ KINDS = {
 OPTIONS = {"idempotency_key": "str | None", "timeout": "float | None"}
 WIDTH = 100
 NOT_BY_HAND = "Made by `sdk/generate` from the description of the API. Not edited by hand."
+MODELS = f'''"""The types of the API and of its events.
+
+{NOT_BY_HAND}
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+
+from .._model import SECRET, Model
+'''
+CALLS = f'''"""A method for each operation of the API.
+
+{NOT_BY_HAND}
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Literal, overload
+
+from .._sender import AsyncSender, Sender
+from .models import *
+'''
 
 
-class Table(responses.Table):
-    """The table of types, with the names of enumerations, constants, and the alternatives of unions.
-
-    A constant is written as `="s3"`. Of a union, the first alternative that fits is the right one.
-    """
+class Writer(Shapes):
+    """The modules of the package."""
 
     def __init__(self, description):
-        self.enums = {}
         super().__init__(description)
-
-    def type_of(self, schema):
-        if "const" in schema:
-            return "=" + json.dumps(schema["const"])
-        if schema.get("contentEncoding") == "base64":
-            return "base64"
-        if "oneOf" in schema:
-            return "|".join(self.type_of(one) for one in schema["oneOf"])
-        return super().type_of(schema)
-
-    def type_of_name(self, name):
-        if "enum" in self.schemas[name]:
-            self.enums[name] = self.schemas[name]["enum"]
-            return name
-        return super().type_of_name(name)
-
-    def named(self, types):
-        """Returns the names of the objects in some types, and in their fields."""
-        found, waiting = [], list(types)
-        while waiting:
-            for name in responses.parts(waiting.pop()):
-                if name in self.objects and name not in found:
-                    found.append(name)
-                    waiting += self.objects[name].values()
-        return sorted(found)
-
-
-class Writer:
-    """The description, sorted into what is sent and what is received."""
-
-    def __init__(self, description):
-        self.schemas = description["components"]["schemas"]
-        self.table = Table(description)
-        self.operations = [
-            Operation(self.table, path, operation)
-            for path, item in description["paths"].items()
-            for operation in item.values()
-        ]
-        self.events = {name: schema_name(name) for name in (*EVENTS, TEST_EVENT)}
-        answers = [one["type"] for one in self.table.responses.values()]
-        answers += [self.table.type_of_name(name) for name in self.events.values()]
-        self.received = self.table.named(answers)
-        # A newer server may have a further alternative.
-        for fields in map(self.table.objects.__getitem__, self.received):
-            for name, kind in fields.items():
-                if len(set(responses.parts(kind)) & self.table.objects.keys()) > 1:
-                    fields[name] = f"{kind}|object"
-        self.sent = self.table.named(field.kind for one in self.operations for field in one.all_body_fields())
         self.as_read = {name: self.counterpart(name) for name in self.sent}
 
     def counterpart(self, sent):
@@ -99,9 +75,6 @@ class Writer:
             ):
                 return name
         return None
-
-    def properties(self, name):
-        return responses.fields(self.schemas[name], self.schemas)[0]
 
     def annotation(self, kind, sent=False):
         """Returns the type annotation of a type of the table, as it is received or sent."""
@@ -130,9 +103,7 @@ class Writer:
     # ------------------------------------------------------------------------------------------------------------ types
 
     def models(self):
-        lines = [f'"""The types of the API and of its events.\n\n{NOT_BY_HAND}\n"""', "from __future__ import annotations"]
-        lines += ["import datetime", "from collections.abc import Mapping, Sequence", "from dataclasses import dataclass, field"]
-        lines += ["from typing import Any, Literal, NotRequired, TypeAlias, TypedDict", "from .._model import SECRET, Model"]
+        lines = [MODELS]
         # Callers get the link itself.
         received = [received_name(name) for name in self.received if name != "RecordingLink"]
         names = [*self.table.enums, *received, *map(self.sent_name, self.sent), "Event"]
@@ -149,7 +120,10 @@ class Writer:
         return lines
 
     def received_type(self, name):
-        lines = ["@dataclass(frozen=True, kw_only=True, slots=True, repr=False)", f"class {received_name(name)}(Model):"]
+        lines = [
+            "@dataclass(frozen=True, kw_only=True, slots=True, repr=False)",
+            f"class {received_name(name)}(Model):",
+        ]
         lines += indented(text_of(self.description_of(name)))
         for field, kind, part in self.fields_of(name):
             annotation = self.annotation(kind)
@@ -178,37 +152,19 @@ class Writer:
             lines += indented(text_of(self.description_of_part(part)))
         return lines
 
-    def fields_of(self, name):
-        """Returns the fields of an object, the required ones first, in the order in which the description requires them."""
-        if name not in self.schemas:
-            return [(field, kind, {}) for field, kind in self.table.objects[name].items()]
-        properties = self.properties(name)
-        kinds = self.table.objects[name]
-        order = [field for field in required_in_order(self.schemas[name], self.schemas) if field in properties]
-        order += [field for field in properties if field not in order]
-        found = []
-        for field in order:
-            key = field if field in kinds else f"{field}?"
-            found.append((key, kinds[key], properties[field]))
-        return found
-
-    def description_of(self, name):
-        return self.schemas.get(name, {}).get("description", "")
-
-    def description_of_part(self, part):
-        return description_of_part(part, self.schemas)
-
     # ------------------------------------------------------------------------------------------------------------ calls
 
     def calls(self):
-        lines = [f'"""A method for each operation of the API.\n\n{NOT_BY_HAND}\n"""', "from __future__ import annotations"]
-        lines += ["import datetime", "from collections.abc import AsyncIterator, Iterator, Mapping, Sequence"]
-        lines += ["from typing import Any, Literal, overload", "from .._sender import AsyncSender, Sender"]
-        lines.append("from .models import *")
+        lines = [CALLS]
         for prefix in ("", "Async"):
             lines += [f"class {prefix}Calls({prefix}Sender):", f'    """The calls of `{prefix}Conclave`.', ""]
-            lines += ["    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key"]
-            lines += ["    that is made for each call: a repeated key returns the first response again, for 24 hours.", '    """']
+            lines += [
+                "    Each takes `timeout`, in seconds, in place of the client's. `idempotency_key` takes the place of the key"
+            ]
+            lines += [
+                "    that is made for each call: a repeated key returns the first response again, for 24 hours.",
+                '    """',
+            ]
             for operation in self.operations:
                 lines += indented(self.call(operation, bool(prefix)))
                 if operation.items:
@@ -225,7 +181,9 @@ class Writer:
         fields = operation.body_fields()
         lines.append(f"{define} {operation.name}({self.parameters(operation, fields)}) -> {returns}:")
         lines += indented(self.documentation(operation, fields))
-        lines.append(f"    {'return ' if kind else ''}{wait}self._send({operation.name!r}, {self.arguments(operation, fields)})")
+        lines.append(
+            f"    {'return ' if kind else ''}{wait}self._send({operation.name!r}, {self.arguments(operation, fields)})"
+        )
         return lines
 
     def iterator(self, operation, is_async):
@@ -240,8 +198,10 @@ class Writer:
     def parameters(self, operation, fields):
         """Returns the parameters of a method, which are those of the path, then by keyword those of the query and of the body."""
         named = [*sorted(fields, key=lambda field: not field.required), *operation.query]
-        options = {option: kind for option, kind in OPTIONS.items() if option != "idempotency_key" or operation.takes_key}
-        taken = [*operation.path_arguments, *(field.argument for field in named), *options]
+        options = {
+            option: kind for option, kind in OPTIONS.items() if option != "idempotency_key" or operation.takes_key
+        }
+        taken = [*operation.path_arguments, *(argument_of(field) for field in named), *options]
         if len(set(taken)) < len(taken):
             raise ValueError(f"{operation.name} has two parameters of one name: {taken}")
         texts = ["self", *(f"{argument}: str" for argument in operation.path_arguments), "*"]
@@ -251,7 +211,7 @@ class Writer:
                 annotation += f" = {field.default!r}"
             elif not field.required:
                 annotation += " = None" if "None" in annotation.split(" | ") else " | None = None"
-            texts.append(f"{field.argument}: {annotation}")
+            texts.append(f"{argument_of(field)}: {annotation}")
         texts += [f"{option}: {kind} = None" for option, kind in options.items()]
         return ", ".join(texts) + ","
 
@@ -259,7 +219,7 @@ class Writer:
         texts = [f"[{', '.join(operation.path_arguments)}]"]
         for key, given in (("query", operation.query), ("body", fields)):
             if given or (key == "body" and operation.bodies):
-                pairs = ", ".join(f"{json.dumps(field.name)}: {field.argument}" for field in given)
+                pairs = ", ".join(f"{json.dumps(field.name)}: {argument_of(field)}" for field in given)
                 texts.append(f"{key}={{{pairs}}}")
         if operation.takes_key:
             texts.append("idempotency_key=idempotency_key")
@@ -267,7 +227,9 @@ class Writer:
 
     def documentation(self, operation, fields, note=None):
         paragraphs = [f"{operation.summary}.", *([note] if note else [])]
-        described = [(field.argument, field.description) for field in [*fields, *operation.query] if field.description]
+        described = [
+            (argument_of(field), field.description) for field in [*fields, *operation.query] if field.description
+        ]
         if described:
             paragraphs.append("Args:")
         text = "\n\n".join("\n".join(textwrap.wrap(one, WIDTH)) for one in paragraphs)
@@ -302,82 +264,8 @@ class Writer:
         return "|".join(parts)
 
 
-class Operation:
-    """An operation: its parameters, and the fields of its body, or of each of the bodies that it can have."""
-
-    def __init__(self, table, path, operation):
-        self.name, self.summary = operation["operationId"], operation["summary"]
-        parameters = operation.get("parameters", [])
-        self.path_arguments = [argument_name(path, one["name"]) for one in parameters if one["in"] == "path"]
-        self.query = [
-            Field(table, one["name"], one["schema"], False, one["schema"].get("default"))
-            for one in parameters
-            if one["in"] == "query"
-        ]
-        self.takes_key = any(one["name"] == "Idempotency-Key" for one in parameters)
-        self.bodies = []
-        if body := operation.get("requestBody"):
-            schema = responses.resolve(body["content"]["application/json"]["schema"], table.schemas)
-            for one in schema.get("oneOf", [schema]):
-                self.bodies.append(body_fields(table, responses.resolve(one, table.schemas)))
-        self.item = self.items = None
-        if any(field.name == "offset" for field in self.query):
-            page = table.objects[table.responses[self.name]["type"]]
-            [(self.items, kind)] = [(name, kind) for name, kind in page.items() if kind.endswith("[]")]
-            self.item = kind.removesuffix("[]")
-
-    def all_body_fields(self):
-        return [field for fields in self.bodies for field in fields]
-
-    def body_fields(self):
-        """Returns the fields of the body. One that is not the same in all bodies has the types of each."""
-        found = {}
-        for field in self.all_body_fields():
-            if field.name in found and found[field.name].kind != field.kind:
-                found[field.name] = found[field.name].with_kind(f"{found[field.name].kind}|{field.kind}")
-            else:
-                found.setdefault(field.name, field)
-        return list(found.values())
-
-
-class Field:
-    """A keyword argument."""
-
-    def __init__(self, table, name, schema, required, default=None):
-        self.name, self.required, self.default = name, required, default
-        self.kind = table.type_of(schema)
-        self.description = description_of_part(schema, table.schemas)
-        self.argument = f"{name}_" if keyword.iskeyword(name) else name
-
-    def with_kind(self, kind):
-        field = Field.__new__(Field)
-        field.__dict__ = self.__dict__ | {"kind": kind, "description": ""}
-        return field
-
-
-def body_fields(table, schema):
-    properties, required = responses.fields(schema, table.schemas)
-    order = [*required_in_order(schema, table.schemas), *(name for name in properties if name not in required)]
-    return [Field(table, name, properties[name], name in required) for name in order]
-
-
-def required_in_order(schema, schemas):
-    found = []
-    for part in schema.get("allOf", []):
-        found += required_in_order(responses.resolve(part, schemas), schemas)
-    return found + schema.get("required", [])
-
-
-def description_of_part(schema, schemas):
-    if "$ref" in schema and "description" not in schema:
-        schema = schemas[schema["$ref"].removeprefix(SCHEMA)]
-        if "const" in schema or "format" in schema:
-            # Its type says the same.
-            return ""
-    for one in schema.get("oneOf", []):
-        if one != {"type": "null"} and "description" not in schema:
-            return description_of_part(one, schemas)
-    return schema.get("description", "")
+def argument_of(field):
+    return f"{field.name}_" if keyword.iskeyword(field.name) else field.name
 
 
 def received_name(name):

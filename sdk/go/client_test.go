@@ -136,7 +136,7 @@ func TestACallWithoutAKeyIsSentOnce(t *testing.T) {
 			return err
 		},
 		"update_template": func(ctx context.Context, client *Client) error {
-			_, err := client.UpdateTemplate(ctx, "tpl_9b1d3e5f7a20", UpdateTemplate{Name: Ptr("other")})
+			_, err := client.UpdateTemplate(ctx, "tpl_9b1d3e5f7a20", UpdateTemplate{Name: "other"})
 			return err
 		},
 	}
@@ -267,7 +267,7 @@ func TestAnIteratorGoesThroughAllPages(t *testing.T) {
 	client := New(server.URL, "vk_test_key")
 	for offset, expected := range map[int64]string{0: "0 1 2 3 4 5 6", 5: "5 6"} {
 		var names []string
-		for room, err := range client.AllRooms(t.Context(), &ListRoomsParams{Limit: Ptr(3), Offset: &offset}) {
+		for room, err := range client.AllRooms(t.Context(), &ListRoomsParams{Limit: 3, Offset: offset}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,12 +8,10 @@ type page[T any] interface {
 }
 
 // all yields the items of a list's pages, one page after the other.
-func all[T any, P page[T]](offset *int64, list func(offset int64) (P, error)) iter.Seq2[T, error] {
+func all[T any, P page[T]](offset int64, list func(offset int64) (P, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var from int64
-		if offset != nil {
-			from = *offset
-		}
+		// An iterator can be used again, from the start.
+		from := offset
 		for more := true; more; {
 			page, err := list(from)
 			if err != nil {

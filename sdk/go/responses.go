@@ -1,6 +1,7 @@
 package conclave
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,10 @@ func unmarshal(body []byte, result any) error {
 	return checkFields(value, reflect.TypeOf(result).Elem())
 }
 
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+var (
+	unmarshaler     = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
 
 // checkFields fails if a value that was decoded as a type lacks one of its fields. Fields that the type does not have are those of a newer
 // server.
@@ -52,8 +56,10 @@ func checkFields(value any, decoded reflect.Type) error {
 		return checkFields(value, decoded.Elem())
 	case value == nil && decoded.Kind() != reflect.Interface:
 		return errors.New("a value is missing")
-	case reflect.PointerTo(decoded).Implements(unmarshaler):
-		return checkUnion(value, decoded)
+	case decoded == reflect.TypeFor[DestinationConfig]():
+		return checkUnion(value)
+	case reflect.PointerTo(decoded).Implements(unmarshaler), reflect.PointerTo(decoded).Implements(textUnmarshaler):
+		return nil
 	case decoded.Kind() == reflect.Struct:
 		return checkStruct(value, decoded)
 	case decoded.Kind() == reflect.Slice || decoded.Kind() == reflect.Map:
@@ -63,11 +69,9 @@ func checkFields(value any, decoded reflect.Type) error {
 }
 
 // checkUnion fails if a value that is one of several objects is none. Which one it is, its reader finds out.
-func checkUnion(value any, decoded reflect.Type) error {
-	if _, isUnion := decoded.FieldByName("union"); isUnion {
-		if _, isObject := value.(map[string]any); !isObject {
-			return errors.New("an object is missing")
-		}
+func checkUnion(value any) error {
+	if _, isObject := value.(map[string]any); !isObject {
+		return errors.New("an object is missing")
 	}
 	return nil
 }
@@ -101,8 +105,8 @@ func checkStruct(value any, decoded reflect.Type) error {
 		field := decoded.Field(number)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		found, has := object[name]
-		optional := strings.Contains(options, "omitempty")
-		if !has && optional || found == nil && optional {
+		optional := strings.Contains(options, "omit")
+		if !has && optional || found == nil && optional || has && found == nil && field.Tag.Get("nullable") != "" {
 			continue
 		}
 		if !has {

@@ -155,35 +155,36 @@ func (r *receivers) joined() string {
 }
 
 func aLesson(client *conclave.Client, deliveries *receivers) string {
-	permissions := conclave.RolePermissions{MuteOthers: conclave.Ptr(true), UnmuteOthers: conclave.Ptr(true)}
-	roles := map[string]conclave.RoleInput{"teacher": {Permissions: &permissions}, "student": {}}
-	template := must(client.CreateTemplate(ctx, conclave.CreateTemplate{Name: "go", Roles: &roles}))
-	check("a template with two roles", len(template.Roles) == 2)
+	permissions := conclave.RolePermissions{MuteOthers: true, UnmuteOthers: true}
+	roles := map[string]conclave.RoleInput{"teacher": {Permissions: permissions}, "student": {}}
+	template := must(client.CreateTemplate(ctx, conclave.CreateTemplate{Name: "go", Roles: roles}))
+	check("a template with two roles", len(template.Roles) == 2 && template.Roles["teacher"].Permissions == permissions)
+	destinations(client, template.ID)
 	metadata := map[string]any{"class": "5b"}
-	room := must(client.CreateRoom(ctx, conclave.CreateRoom{Name: name, TemplateID: &template.ID, Metadata: metadata}))
+	room := must(client.CreateRoom(ctx, conclave.CreateRoom{Name: name, TemplateID: template.ID, Metadata: metadata}))
 	check("a room with metadata", room.Status == conclave.RoomStatusOpen && fmt.Sprint(room.Metadata) == fmt.Sprint(metadata))
 
-	token := must(client.CreateToken(ctx, conclave.CreateToken{Room: name, Identity: "alice", Role: conclave.Ptr("teacher")}))
+	token := must(client.CreateToken(ctx, conclave.CreateToken{Room: name, Identity: "alice", Role: "teacher"}))
 	alice := order("/sandbox/join", map[string]string{"token": token.Token})
-	wanted := conclave.CreateCode{Role: "student", Identity: conclave.Ptr("bob"), MaxUses: conclave.Ptr[int64](1)}
+	wanted := conclave.CreateCode{Role: "student", Identity: "bob", MaxUses: 1}
 	code := must(client.CreateCode(ctx, name, wanted))
 	exchanged := must(client.ExchangeCode(ctx, code.Code, conclave.ExchangeCode{}))
-	check("a code for a token", *exchanged.Role == "student")
+	check("a code for a token", exchanged.Role == "student")
 	order("/sandbox/join", map[string]string{"token": exchanged.Token})
 	track := order("/sandbox/participants/"+alice+"/tracks", map[string]string{"kind": "video", "source": "camera"})
 
 	check("two participants", len(collect(client.AllParticipants(ctx, name, nil))) == 2)
 	muted := must(client.MuteTrack(ctx, name, "alice", conclave.MuteTrack{TrackSid: track, Muted: true}))
 	check("muted", muted.Track.Muted)
-	data := conclave.SendData{Data: "aGVsbG8=", DestinationIdentities: &[]string{"bob"}}
+	data := conclave.SendData{Data: []byte("hello"), DestinationIdentities: []string{"bob"}}
 	check("data", must(client.SendData(ctx, name, data)).Bytes == 5)
 	change := must(client.ChangeRole(ctx, name, "bob", conclave.ChangeRole{Role: "teacher"})).RoleChange
-	check("another role", *change.PreviousRole == "student" && change.Role == "teacher")
+	check("another role", change.PreviousRole == "student" && change.Role == "teacher")
 	done(client.RemoveParticipant(ctx, name, "bob"))
 	gone, err := client.GetParticipant(ctx, name, "bob")
 	check("gone", refused("participant_not_found", gone, err).Status == http.StatusNotFound)
 
-	start := conclave.StartRecording{Type: conclave.RecordingTypeRoomComposite, Layout: conclave.Ptr(conclave.LayoutGrid)}
+	start := conclave.StartRecording{Type: conclave.RecordingTypeRoomComposite, Layout: conclave.LayoutGrid}
 	recording := must(client.StartRecording(ctx, name, start)).EgressID
 	is := func(status conclave.EgressStatus) func() bool {
 		return func() bool { return must(client.GetRecording(ctx, recording)).Status == status }
@@ -194,9 +195,9 @@ func aLesson(client *conclave.Client, deliveries *receivers) string {
 	must(client.StopRecording(ctx, recording))
 	within("the recording is complete", is(conclave.EgressStatusComplete))
 	link := aLink(client, recording)
-	after := time.Now().Add(-time.Hour)
-	sessions := collect(client.AllSessions(ctx, &conclave.ListSessionsParams{Identity: conclave.Ptr("bob"), After: &after}))
-	check("a session", len(sessions) == 1 && sessions[0].LeftAt != nil && sessions[0].Room == name)
+	params := &conclave.ListSessionsParams{Identity: "bob", After: time.Now().Add(-time.Hour)}
+	sessions := collect(client.AllSessions(ctx, params))
+	check("a session", len(sessions) == 1 && !sessions[0].LeftAt.IsZero() && sessions[0].Room == name)
 
 	within("every event was received and verified", func() bool {
 		return deliveries.has("room.started", "participant.joined", "track.published", "participant.role_changed",
@@ -204,6 +205,21 @@ func aLesson(client *conclave.Client, deliveries *receivers) string {
 	})
 	check("typed events", deliveries.joined() == "alice bob")
 	return link
+}
+
+func destinations(client *conclave.Client, template string) {
+	live := conclave.DestinationConfig{Rtmp: &conclave.RtmpDestination{URLs: []string{"rtmp://live.example.com/app/stream-key"}}}
+	made := must(client.CreateDestination(ctx, template, conclave.CreateDestination{Name: "live", Config: live}))
+	check("a destination of broadcasts", made.Config.Rtmp != nil && made.Kind == conclave.DestinationKindRtmp)
+	s3 := &conclave.S3Destination{Bucket: "lessons", AccessKey: "AKIA", Secret: "of-s3", Region: "eu-west-1"}
+	archive := conclave.CreateDestination{Name: "archive", Config: conclave.DestinationConfig{S3: s3}}
+	made = must(client.CreateDestination(ctx, template, archive))
+	check("one of recordings", made.Config.S3 != nil && made.Config.S3.AccessKey == "AKIA")
+	other := conclave.UpdateDestination{Config: conclave.DestinationConfig{S3: &conclave.S3Destination{Bucket: "other"}}}
+	changed := must(client.UpdateDestination(ctx, template, "archive", other))
+	check("another bucket", changed.Config.S3 != nil && changed.Config.S3.Bucket == "other")
+	check("no secret is printed", !strings.Contains(fmt.Sprintf("%+v %v", s3, live.Rtmp), "of-s3") &&
+		!strings.Contains(fmt.Sprintf("%+v", live.Rtmp), "stream-key"))
 }
 
 // aLink returns a link to the file of a recording, which needs no key.
@@ -250,7 +266,7 @@ func manyRooms(client *conclave.Client) {
 		expected = other + " " + expected
 	}
 	var names []string
-	params := &conclave.ListRoomsParams{Limit: conclave.Ptr(3)}
+	params := &conclave.ListRoomsParams{Limit: 3}
 	for _, room := range collect(client.AllRooms(ctx, params)) {
 		names = append(names, room.Name)
 	}

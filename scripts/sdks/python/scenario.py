@@ -16,7 +16,7 @@ from typing import Any
 
 import uvicorn
 from conclave_sdk import AsyncConclave, Conclave, ConclaveError, RetryPolicy, webhooks
-from conclave_sdk.models import RoleInput
+from conclave_sdk.models import RoleInput, RtmpDestination, S3Destination, Template
 from conclave_sdk.webhooks import Event, Receiver, WebhookError
 from fastapi import FastAPI, Request, Response
 from starlette.routing import Route
@@ -106,6 +106,7 @@ def a_lesson(conclave: Conclave, deliveries: Deliveries) -> str:
     template = conclave.create_template(name="python", roles={"teacher": teacher, "student": {}})
     check("a template with two roles", template.roles.keys() == {"teacher", "student"})
     check("its permissions", template.roles["teacher"].permissions.mute_others is True)
+    destinations(conclave, template)
     room = conclave.create_room(name=NAME, template_id=template.id, metadata={"class": [5, "b"]})
     check("a room with metadata", room.status == "open" and room.metadata == {"class": [5, "b"]})
 
@@ -141,6 +142,24 @@ def a_lesson(conclave: Conclave, deliveries: Deliveries) -> str:
     joined = [e for e in deliveries.handled.values() if e.type == "participant.joined"]
     check("typed events", {event.participant_identity for event in joined} == {"alice", "bob"})
     return link
+
+
+def destinations(conclave: Conclave, template: Template) -> None:
+    copied = conclave.create_template(name="copy", roles=template.roles, settings=template.settings)
+    check("a template from what was read", copied.roles == template.roles)
+    live = conclave.create_destination(
+        copied.id, name="live", kind="rtmp", config={"urls": ["rtmp://live.example.com/app/stream-key"]}
+    )
+    check("a destination of broadcasts", isinstance(live.config, RtmpDestination) and "stream-key" not in repr(live))
+    archive = conclave.create_destination(
+        copied.id,
+        name="archive",
+        kind="recording",
+        config={"type": "s3", "bucket": "lessons", "access_key": "AKIA", "secret": "of-s3", "region": "eu-west-1"},
+    )
+    check("one of recordings", isinstance(archive.config, S3Destination) and archive.config.access_key == "AKIA")
+    changed = conclave.update_destination(copied.id, "archive", config={"type": "s3", "bucket": "other"})
+    check("another bucket", isinstance(changed.config, S3Destination) and changed.config.bucket == "other")
 
 
 def a_link(conclave: Conclave, recording: str) -> str:

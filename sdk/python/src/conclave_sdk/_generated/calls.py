@@ -37,8 +37,6 @@ class Calls(Sender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._send(
             "list_broadcasts",
@@ -66,8 +64,6 @@ class Calls(Sender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_broadcasts",
@@ -214,8 +210,6 @@ class Calls(Sender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._send(
             "list_recordings",
@@ -243,8 +237,6 @@ class Calls(Sender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_recordings",
@@ -718,8 +710,6 @@ class Calls(Sender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._send(
             "list_room_sessions",
@@ -757,8 +747,6 @@ class Calls(Sender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_room_sessions",
@@ -796,8 +784,6 @@ class Calls(Sender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._send(
             "list_sessions",
@@ -837,8 +823,6 @@ class Calls(Sender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_sessions",
@@ -1184,12 +1168,7 @@ class Calls(Sender):
         to: datetime.date | None = None,
         timeout: float | None = None,
     ) -> Usage:
-        """Read participant minutes by day.
-
-        Args:
-            from_: A calendar day in UTC, from 1970 on.
-            to: A calendar day in UTC, from 1970 on.
-        """
+        """Read participant minutes by day."""
         return self._send("get_usage", [], query={"from": from_, "to": to}, timeout=timeout)
 
     def list_webhook_deliveries(
@@ -1342,8 +1321,6 @@ class AsyncCalls(AsyncSender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return await self._send(
             "list_broadcasts",
@@ -1371,8 +1348,6 @@ class AsyncCalls(AsyncSender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_broadcasts",
@@ -1519,8 +1494,6 @@ class AsyncCalls(AsyncSender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return await self._send(
             "list_recordings",
@@ -1548,8 +1521,6 @@ class AsyncCalls(AsyncSender):
             room: The name of a room, which a project uses once.
             status: The status of a recording or a broadcast. It only moves forward, and never leaves one of
                 the last four.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_recordings",
@@ -2025,8 +1996,6 @@ class AsyncCalls(AsyncSender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return await self._send(
             "list_room_sessions",
@@ -2064,8 +2033,6 @@ class AsyncCalls(AsyncSender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_room_sessions",
@@ -2103,8 +2070,6 @@ class AsyncCalls(AsyncSender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return await self._send(
             "list_sessions",
@@ -2144,8 +2109,6 @@ class AsyncCalls(AsyncSender):
             identity: The identity of a participant, unique in its room while the participant is connected.
                 Not `.` or `..`, which HTTP clients resolve as steps in a path.
             role: The name of a role, unique in its template.
-            after: An instant in UTC: RFC 3339 with milliseconds and `Z`.
-            before: An instant in UTC: RFC 3339 with milliseconds and `Z`.
         """
         return self._all(
             "list_sessions",
@@ -2491,12 +2454,7 @@ class AsyncCalls(AsyncSender):
         to: datetime.date | None = None,
         timeout: float | None = None,
     ) -> Usage:
-        """Read participant minutes by day.
-
-        Args:
-            from_: A calendar day in UTC, from 1970 on.
-            to: A calendar day in UTC, from 1970 on.
-        """
+        """Read participant minutes by day."""
         return await self._send("get_usage", [], query={"from": from_, "to": to}, timeout=timeout)
 
     async def list_webhook_deliveries(
