@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The addresses of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAddresses {
-    /// URL of the API.
+    /// URL by which clients reach the API.
     pub api: String,
     /// URL of the admin listener, at an address of this machine.
     pub admin: String,

@@ -7,6 +7,7 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::{LivekitPlane, LivekitSettings};
 use conclave_media::{CircuitSettings, MediaPlane};
 use conclave_model::LeaseCheck;
+use url::{Position, Url};
 
 use super::media::{self, PlaneSetup};
 use super::tls::PublicUrls;
@@ -100,4 +101,43 @@ pub(super) fn client_url(config: &Config, urls: &PublicUrls) -> String {
     let websocket_url = |url: &String| url.replacen("http", "ws", usize::from(url.starts_with("http")));
     let public_url = media.public_url.clone().or_else(|| livekit_url.map(websocket_url));
     public_url.unwrap_or_else(|| urls.websocket.clone())
+}
+
+/// Returns the URL by which clients reach the API, such as behind a reverse proxy: that of `media.public_url` with the embedded media
+/// plane, which is at the same address, or else the one of the API listener.
+pub(super) fn client_api_url(config: &Config, urls: &PublicUrls) -> String {
+    let is_embedded = config.media.kind == MediaKind::Embedded;
+    let public_url = config.media.public_url.as_deref().filter(|_| is_embedded).and_then(|url| Url::parse(url).ok());
+    public_url.map_or_else(
+        || urls.http.clone(),
+        |url| {
+            let scheme = if url.scheme() == "wss" { "https" } else { "http" };
+            format!("{scheme}://{}", &url[Position::BeforeHost..Position::AfterPort])
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_reach_the_api_where_the_embedded_media_plane_is() {
+        let urls = PublicUrls::new("127.0.0.1:8080".parse().unwrap(), None);
+        let url = |kind, public_url: Option<&str>| {
+            let mut config = Config::default();
+            config.media.kind = kind;
+            config.media.public_url = public_url.map(str::to_owned);
+            client_api_url(&config, &urls)
+        };
+        for (public_url, expected) in [
+            (None, "http://127.0.0.1:8080"),
+            (Some("wss://meet.example.org"), "https://meet.example.org"),
+            (Some("wss://meet.example.org:8443/rtc"), "https://meet.example.org:8443"),
+            (Some("ws://[2001:db8::1]:8080"), "http://[2001:db8::1]:8080"),
+        ] {
+            assert_eq!(url(MediaKind::Embedded, public_url), expected);
+        }
+        assert_eq!(url(MediaKind::Livekit, Some("wss://livekit.example.org")), "http://127.0.0.1:8080");
+    }
 }

@@ -172,6 +172,7 @@ impl StartingServer {
         let keys = DerivedKeys::new(&credentials.api_secret);
         let signer = Arc::new(TokenSigner::new(credentials.api_key, &credentials.api_secret));
         let media_url = plane::client_url(&config, &urls);
+        let client_api_url = plane::client_api_url(&config, &urls);
         if names_all_addresses(&media_url) {
             log::warn!("{}", plane::NO_PUBLIC_URL);
         }
@@ -235,7 +236,7 @@ impl StartingServer {
             },
             api: ApiListener {
                 port: bound.api.port(),
-                url: urls.http.clone(),
+                url: client_api_url.clone(),
                 tls: tls.as_ref().map(|tls| tls.status.clone()),
                 call_page: parts::call_page(&config, dev.as_ref()),
             },
@@ -273,10 +274,10 @@ impl StartingServer {
         listeners.extend(standby.hand_over(config.http.keep_alive).await);
         successor.iter().for_each(Successor::serve);
         tls.iter_mut().for_each(Tls::start_renewal);
-        let addresses = ServerAddresses::new(&urls.http, admin, dev.as_ref().map(|dev| &dev.project_id));
+        let addresses = ServerAddresses::new(&client_api_url, admin, dev.as_ref().map(|dev| &dev.project_id));
         let address_file = AddressFile::write(&data, &addresses);
         let address_file = address_file.map_err(|error| CliError::data_dir(&data, format!("server.json: {error}")))?;
-        let call_page = config.http.call_page.then(|| format!("{}/call", urls.http));
+        let call_page = config.http.call_page.then(|| format!("{client_api_url}/call"));
         Ok(Server {
             api,
             admin,
