@@ -15,7 +15,9 @@ import tempfile
 import threading
 from pathlib import Path
 
-HTTPS, NAME = 443, "localhost"
+from certificates import NAME, make_certificate
+
+HTTPS = 443
 PACKET = 65_536
 
 
@@ -42,30 +44,17 @@ class Only443:
             listener.bind(self.socket(inside))
             listener.listen(64)
             threading.Thread(target=pass_on, args=(listener, ("127.0.0.1", target)), daemon=True).start()
-        self.make_certificate()
+        self.certificate, self.key = make_certificate(Path(self.directory.name))
+        # For the requests of this check.
+        os.environ["SSL_CERT_FILE"] = str(self.certificate)
 
     def socket(self, port):
         return str(Path(self.directory.name) / f"{port}.socket")
 
-    def file(self, name):
-        return str(Path(self.directory.name) / name)
-
-    def make_certificate(self):
-        subprocess.run(
-            [
-                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-                "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", self.file("key.pem"),
-                "-out", self.file("cert.pem"),
-            ],
-            check=True, capture_output=True,
-        )
-        # For the requests of this check.
-        os.environ["SSL_CERT_FILE"] = self.file("cert.pem")
-
     def settings(self):
         return {
-            "CONCLAVE_TLS__CERT": self.file("cert.pem"),
-            "CONCLAVE_TLS__KEY": self.file("key.pem"),
+            "CONCLAVE_TLS__CERT": str(self.certificate),
+            "CONCLAVE_TLS__KEY": str(self.key),
             "CONCLAVE_MEDIA__PUBLIC_URL": f"wss://{NAME}",
             "CONCLAVE_MEDIA__RTC__TURN__SERVER": "on",
             "CONCLAVE_MEDIA__RTC__TURN__UDP_PORT": "0",

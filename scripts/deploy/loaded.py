@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 
+from certificates import make_certificate
 from deployment import free_port
 from pushing import Receiver, push
 from servers import TOKEN
@@ -73,10 +74,7 @@ class Server:
     """`conclave dev` with TLS and backups. Its recordings are small."""
 
     def __init__(self, program, folder):
-        certificate, key = folder / "cert.pem", folder / "key.pem"
-        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]
-        command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", certificate, "-keyout", key]
-        subprocess.run(command, check=True, capture_output=True)
+        certificate, key = make_certificate(folder)
         settings = {
             "CONCLAVE_TLS__CERT": str(certificate), "CONCLAVE_TLS__KEY": str(key), "CONCLAVE_ADMIN__TOKEN": TOKEN,
             "CONCLAVE_BACKUP__DIRECTORY": str(folder / "backup"), "CONCLAVE_BACKUP__EVERY": "3s",
