@@ -1,5 +1,6 @@
 //! The guide is right: what needs no browser runs here, and its receivers are given real, altered and old deliveries.
-//! `scripts/check-guide` runs all of it. The commands of `docs/recordings.md` and `docs/webhooks.md` run here, too.
+//! `scripts/check-guide` runs all of it. The commands of these pages run here, too: `recordings.md`, `webhooks.md`, `tenants.md`,
+//! `keys.md`, `moving.md` and `mobile.md`.
 //!
 //! Blocks of commands that are run here have a comment before them, `<!-- run: setup -->`; a receiver's first line names its file. What
 //! is not installed is skipped with a message.
@@ -48,6 +49,10 @@ struct Dev {
 
 impl Dev {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(settings: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("first-hour");
         fs::create_dir(&folder).unwrap();
@@ -56,6 +61,7 @@ impl Dev {
             .current_dir(&folder)
             .env_clear()
             .env("CONCLAVE_WEBHOOKS__TICK", "50ms")
+            .envs(settings.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -116,6 +122,27 @@ impl Dev {
         let programs = Path::new(env!("CARGO_BIN_EXE_conclave")).parent().unwrap();
         let path = format!("{}:/usr/bin:/bin", programs.display());
         bash.current_dir(self.home.path().join("first-hour")).env_clear().env("PATH", path)
+    }
+
+    /// Runs commands of a page beside the server, whose address and key they know, and returns what they print.
+    fn page(&self, commands: &str, variables: &[(&str, &str)]) -> String {
+        bash(commands, |bash| {
+            self.prepare(bash).envs([("API", &*self.api), ("KEY", &*self.key)]).envs(variables.iter().copied())
+        })
+    }
+
+    /// Runs a command of the program, and returns the JSON that it prints.
+    fn program(&self, command: &str) -> Value {
+        serde_json::from_str(&self.page(&format!("conclave {command} --json"), &[])).unwrap()
+    }
+
+    fn project(&self) -> String {
+        let ready = fs::read_to_string(self.home.path().join("first-hour/ready.json")).unwrap();
+        serde_json::from_str::<Value>(&ready).unwrap()["project_id"].as_str().unwrap().to_owned()
+    }
+
+    fn get(&self, path: &str, key: &str) -> support::Response {
+        Request::new("GET", format!("{}{path}", self.api)).bearer(key).send()
     }
 
     /// Starts a command in a terminal of its own.
@@ -183,6 +210,96 @@ fn the_file_of_a_recording_is_got_as_the_page_about_recordings_says() {
     let (_, path) = link.split_once("/files/").unwrap();
     let got = Request::new("GET", format!("{}/files/{path}", dev.api)).send();
     assert_eq!((got.status, &*got.text()), (200, "a file"));
+}
+
+#[test]
+fn the_commands_of_the_page_about_tenants_equip_suspend_and_end_a_project() {
+    if !has_curl_and_bash() || !exists("python3") {
+        return;
+    }
+    let dev = Dev::start();
+    let setup = ["create", "equip", "usage", "suspend"].map(|name| commands("tenants.md", name)).concat();
+    let printed = dev.page(&format!("{setup}\necho; echo \"$project $key\""), &[]);
+    let (project, key) = printed.lines().last().unwrap().split_once(' ').unwrap();
+    let usage = printed.lines().find(|line| line.contains(r#""days""#)).expect("the usage");
+    assert!(usage.contains(r#""plan_id":"free""#), "{usage}");
+    let room = json!({"name": "tuesday"});
+    let refused = Request::new("POST", format!("{}/v1/rooms", dev.api)).bearer(key).json(room).send();
+    refused.expect_error(402, "quota_exceeded", None);
+    assert_eq!(dev.get("/v1/rooms/monday", key).expect(200)["status"], "open");
+    assert_eq!(dev.get("/v1/rooms/monday", &dev.key).status, 404, "another project has no such room");
+
+    let functions: String =
+        setup.lines().filter(|line| line.contains("() {")).map(|line| format!("{line}\n")).collect();
+    dev.page(&(functions + &commands("tenants.md", "leave")), &[("project", project), ("key", key)]);
+    dev.get("/v1/rooms/monday", key).expect_error(401, "unauthorized", None);
+    let another = dev.program(&format!("key create {project}"));
+    assert_eq!(dev.get("/v1/rooms/monday", another["key"].as_str().unwrap()).expect(200)["status"], "ended");
+}
+
+#[test]
+fn the_commands_of_the_page_about_keys_replace_them_without_a_pause() {
+    if !has_curl_and_bash() {
+        return;
+    }
+    let (dev, receiver) = (Dev::start(), Receiver::start());
+    let project = dev.project();
+    let first = dev.program(&format!("key create {project}"));
+    let text = |name: &str| first[name].as_str().unwrap();
+    let variables = [("project", &*project), ("prefix", text("prefix"))];
+    let printed = dev.page(&commands("keys.md", "api-key"), &variables);
+    let second =
+        printed.split_whitespace().filter(|word| word.len() > 40).find(|word| word.starts_with("vk_")).unwrap();
+    dev.get("/v1/plan", text("key")).expect_error(401, "unauthorized", None);
+    dev.get("/v1/plan", second).expect(200);
+
+    let old = dev.post("/v1/webhook-endpoints", json!({"url": receiver.url}));
+    let variables = [("url", &*receiver.url), ("old", old["id"].as_str().unwrap())];
+    let printed = dev.page(&commands("keys.md", "webhook"), &variables);
+    let new: Value = serde_json::Deserializer::from_str(&printed).into_iter().next().unwrap().unwrap();
+    let secret = new["secret"].as_str().unwrap();
+    assert_ne!(old["secret"], new["secret"]);
+    let rotated = dev.page(&commands("keys.md", "encryption"), &[]);
+    assert!(rotated.contains("new_key_id"), "{rotated}");
+    dev.join("hooks");
+    for event in ["room.started", "participant.joined"] {
+        let delivery = receiver.next();
+        assert_eq!(delivery.header("x-svc-event"), event);
+        assert!(delivery.is_signed_with(secret), "{event} is signed by the new secret only");
+    }
+}
+
+#[test]
+fn a_server_that_has_moved_gives_links_and_urls_with_its_new_name() {
+    if !has_curl_and_bash() {
+        return;
+    }
+    let dev = Dev::start_with(&[("CONCLAVE_MEDIA__PUBLIC_URL", "wss://new.example.org")]);
+    let recording = dev.recorded("a file");
+    let egress_id = recording["egress_id"].as_str().unwrap();
+    let printed = dev.page(&commands("moving.md", "check"), &[("EGRESS_ID", egress_id)]);
+    let link = printed.lines().find_map(|line| line.strip_prefix("https://new.example.org/files/")).expect("a link");
+    let got = Request::new("GET", format!("{}/files/{link}", dev.api)).send();
+    assert_eq!((got.status, &*got.text()), (200, "a file"));
+    let token: Value = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+    assert_eq!(token["url"], "wss://new.example.org");
+    let page = format!("{}/projects/{}/recordings/{egress_id}", dev.admin, dev.project());
+    let page = Request::new("GET", page).send().text();
+    assert!(page.contains(r#"href="https://new.example.org/files/recordings/"#), "{page}");
+}
+
+#[test]
+fn the_app_of_the_page_about_mobile_apps_exchanges_a_code() {
+    if !has_curl_and_bash() {
+        return;
+    }
+    let dev = Dev::start();
+    dev.post("/v1/rooms", json!({"name": "talk"}));
+    let code = dev.post("/v1/rooms/talk/codes", json!({"role": "guest"}));
+    let printed = dev.page(&commands("mobile.md", "exchange"), &[("code", code["code"].as_str().unwrap())]);
+    let exchanged: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(exchanged["url"], dev.api.replace("http", "ws"));
+    assert!(exchanged["token"].is_string(), "{exchanged}");
 }
 
 /// A command that stays, killed when dropped.

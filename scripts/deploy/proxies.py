@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import subprocess
-from pathlib import Path
 
 import preparation
 from certificates import NAME
