@@ -1,8 +1,14 @@
-"""Packs the SDKs as their registries and a release have them. Each function returns the files that it has made."""
+"""Packs the SDKs, each language by a function that returns the files that it has made: as registries and a release have them, and as
+sdk/packages has them for the server.
 
+An archive depends on the contents of its files alone: times, owners, modes and the order are fixed.
+"""
+
+import gzip
+import io
 import json
-import os
 import shutil
+import tarfile
 import tempfile
 import tomllib
 import zipfile
@@ -12,6 +18,18 @@ import tools
 from tools import ROOT, SDK, run
 
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+PACKAGES = SDK / "packages"
+WHEEL = f"conclave_sdk-{VERSION}-py3-none-any.whl"
+# The files of sdk/packages by language, with the names that releases give them. Those of sdk/packages have no version, so that a new
+# one changes files instead of adding them; src/http/admin/sdk.rs names them, too.
+EMBEDDED = {
+    "python": {WHEEL: "conclave_sdk.whl"},
+    "typescript": {f"conclave-sdk-{VERSION}.tgz": "conclave-sdk.tgz"},
+    "react": {f"conclave-react-{VERSION}.tgz": "conclave-react.tgz"},
+    "go": {f"conclave-sdk-go-v{VERSION}.{part}": f"conclave-sdk-go.{part}" for part in ("zip", "mod")},
+}
+# The time of every file of npm's archives: as far back as all programs can represent it.
+NPM_TIME = 499_162_500
 
 
 def check_versions():
@@ -26,7 +44,10 @@ def python(output):
     """A wheel, and the archive of the sources."""
     build = ["python", "-m", "build", "--no-isolation", "--outdir", output, SDK / "python"]
     run(build, env=tools.python_tools())
-    return [output / f"conclave_sdk-{VERSION}-py3-none-any.whl", output / f"conclave_sdk-{VERSION}.tar.gz"]
+    wheel = output / WHEEL
+    # The metadata comes last, as PEP 427 recommends.
+    write_zip(wheel, sorted(contents(wheel).items(), key=lambda entry: (".dist-info/" in entry[0], entry[0])))
+    return [wheel, output / f"conclave_sdk-{VERSION}.tar.gz"]
 
 
 def typescript(output):
@@ -45,7 +66,10 @@ def npm(name, output):
         (copy / "node_modules").symlink_to(tools.node_modules(name).resolve())
         run(["npm", "--silent", "run", "build"], cwd=copy)
         packed = run(["npm", "--silent", "pack", "--pack-destination", output], cwd=copy)
-    return [output / packed.strip().splitlines()[-1]]
+    archive = output / packed.strip().splitlines()[-1]
+    # Files of one name are beside each other, as npm orders them: the same code for both kinds of module compresses well.
+    write_tgz(archive, sorted(contents(archive).items(), key=lambda entry: (entry[0].rpartition("/")[2], entry[0])))
+    return [archive]
 
 
 def go_path(folder=SDK / "go"):
@@ -53,26 +77,93 @@ def go_path(folder=SDK / "go"):
     return (folder / "go.mod").read_text().split(maxsplit=2)[1]
 
 
-def go(output, folder=SDK / "go"):
-    """The module as a proxy of modules serves it."""
-    archive = output / f"conclave-sdk-go-v{VERSION}.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as module:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            # Without the time, so that the same module is the same archive.
-            entry = zipfile.ZipInfo(f"{go_path(folder)}@v{VERSION}/{path.relative_to(folder).as_posix()}")
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            module.writestr(entry, path.read_bytes())
-    return [archive]
+def go(output):
+    """The module and its go.mod, as a proxy of modules serves them."""
+    folder, prefix = SDK / "go", f"{go_path()}@v{VERSION}"
+    archive, go_mod = (output / f"conclave-sdk-go-v{VERSION}.{part}" for part in ("zip", "mod"))
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    write_zip(archive, [(f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes()) for path in files])
+    shutil.copy(folder / "go.mod", go_mod)
+    return [archive, go_mod]
 
 
-def rename_go(path, folders):
-    """Gives the Go module another path, in its own files and in those that import it."""
-    old = go_path(folders[0])
+def rename_go(path, folders, documents=()):
+    """Gives the Go module another path, in its own files, in those that import it, and in documents."""
+    old, new = (whole.removesuffix("/sdk/go") for whole in (go_path(folders[0]), path))
     named = [file for folder in folders for file in folder.rglob("*") if file.suffix in (".go", ".mod", ".md")]
-    for file in named:
-        file.write_text(file.read_text().replace(old, path))
+    for file in [*named, *documents]:
+        file.write_text(file.read_text().replace(old, new))
     # The order of imports follows their paths.
     run(["gofmt", "-w", *(file for file in named if file.suffix == ".go")])
 
 
 PACKERS = {"python": python, "typescript": typescript, "react": react, "go": go}
+
+
+# -------------------------------------------------------------------------------------------------------- sdk/packages
+
+
+def embed(name):
+    """Writes the packages of a language into sdk/packages. A file with the same contents stays as it is."""
+    PACKAGES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="conclave-sdk.") as folder:
+        for packed, embedded in packed_again(name, Path(folder)):
+            if not embedded.exists() or differences(packed, embedded):
+                shutil.copy(packed, embedded)
+            yield embedded
+
+
+def stale(name):
+    """Returns how the packages of a language in sdk/packages differ from what its sources give."""
+    with tempfile.TemporaryDirectory(prefix="conclave-sdk.") as folder:
+        problems = []
+        for packed, embedded in packed_again(name, Path(folder)):
+            different = differences(packed, embedded) if embedded.exists() else ["it does not exist"]
+            if different:
+                problems.append(f"{embedded.relative_to(ROOT)} is stale: run sdk/pack ({', '.join(different[:3])})")
+        return problems
+
+
+def packed_again(name, folder):
+    made = {file.name: file for file in PACKERS[name](folder)}
+    return [(made[released], PACKAGES / embedded) for released, embedded in EMBEDDED[name].items()]
+
+
+def differences(one, other):
+    """Returns the names of the entries in which two archives differ."""
+    one, other = contents(one), contents(other)
+    if list(one) == list(other):
+        return [name for name in one if one[name] != other[name]]
+    return sorted(set(one) ^ set(other)) or ["the order of the entries"]
+
+
+# ------------------------------------------------------------------------------------------------------------ archives
+
+
+def contents(file):
+    """Returns the files in an archive by their names, in its order; of any other file, itself."""
+    if file.suffix in (".zip", ".whl"):
+        with zipfile.ZipFile(file) as archive:
+            return {entry.filename: archive.read(entry) for entry in archive.infolist() if not entry.is_dir()}
+    if file.suffix == ".tgz":
+        with tarfile.open(file) as archive:
+            return {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
+    return {file.suffix: file.read_bytes()}
+
+
+def write_zip(path, files):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in files:
+            entry = zipfile.ZipInfo(name)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
+            archive.writestr(entry, content, compresslevel=9)
+
+
+def write_tgz(path, files):
+    uncompressed = io.BytesIO()
+    with tarfile.open(fileobj=uncompressed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime, entry.mode = len(content), NPM_TIME, 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    path.write_bytes(gzip.compress(uncompressed.getvalue(), mtime=0))

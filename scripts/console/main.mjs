@@ -46,6 +46,7 @@ const pages = (server) => {
     ['/actors', 'webhook endpoint', 'actors'],
     [`/actors/${server.project_id}/room/standup`, 'Recent messages'],
     ['/server', 'Effective settings'],
+    ['/sdk/', 'conclave-sdk.tgz'],
     ['/projects/prj_000000000000', 'no project by that id'],
   ];
 };

@@ -78,6 +78,7 @@ fn announce(server: &Server, mode: Mode, data: &Path) {
     if std::io::stderr().is_terminal() {
         if let Some(DevAccess { api_key, .. }) = &server.dev {
             eprint!("{}", welcome::requests(&server.api_url, api_key, &welcome::room_name()));
+            eprint!("{}", welcome::installs(&server.admin));
         }
         eprint!("{}", welcome::pages(&server.admin, call_page));
         if mode == Mode::Dev {

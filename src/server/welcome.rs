@@ -9,6 +9,7 @@ use conclave_model::key::ApiKey;
 use conclave_model::secret::{UNAMBIGUOUS, random_text};
 
 use crate::data_dir::DEFAULT_DATA;
+use crate::http::sdks::{FOLDER, sdks};
 
 /// Characters of a word that a shell takes as they are.
 const PLAIN: &str = "/._-+:,@%";
@@ -41,9 +42,17 @@ pub(super) fn requests(api_url: &str, key: &ApiKey, room: &str) -> String {
     )
 }
 
+/// Returns the commands that install the SDKs for servers from this one.
+pub(super) fn installs(admin: &SocketAddr) -> String {
+    let sdks = sdks(&format!("http://{admin}"));
+    let lines = sdks.iter().filter(|sdk| sdk.is_for_servers).map(|sdk| format!("  {}\n", sdk.install));
+    format!("\nInstall an SDK in your project, for TypeScript, Python or Go:\n{}", lines.collect::<String>())
+}
+
 /// Returns what to open in a browser.
 pub(super) fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
-    let admin = [("console", format!("http://{admin}/")), ("API docs", format!("http://{admin}/docs"))];
+    let pages = [("console", "/"), ("API docs", "/docs"), ("SDKs", FOLDER)];
+    let admin = pages.map(|(name, path)| (name, format!("http://{admin}{path}")));
     let call_page = call_page.map(|page| ("call page", page.to_owned()));
     let lines = admin.into_iter().chain(call_page).map(|(name, url)| format!("  {name:<10} {url}\n"));
     format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
@@ -102,8 +111,19 @@ mod tests {
         for page in ["console    http://127.0.0.1:8081/\n", "API docs   http://127.0.0.1:8081/docs\n"] {
             assert!(all.contains(page), "{all}");
         }
+        assert!(all.contains("SDKs       http://127.0.0.1:8081/sdk/\n"), "{all}");
         assert!(all.contains("call page  http://127.0.0.1:8080/call\n"), "{all}");
         assert!(!pages(&admin, None).contains("call page"));
+    }
+
+    #[test]
+    fn each_sdk_for_servers_has_its_command() {
+        let text = installs(&"127.0.0.1:8081".parse().unwrap());
+        let commands: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).collect();
+        assert_eq!(commands.len(), 3, "{text}");
+        assert_eq!(commands[0], "  npm install http://127.0.0.1:8081/sdk/conclave-sdk.tgz");
+        assert!(commands[1].starts_with("  pip install http://127.0.0.1:8081/sdk/conclave_sdk-"), "{text}");
+        assert!(commands[2].starts_with("  GOPROXY=http://127.0.0.1:8081/sdk/go,$(go env GOPROXY) "), "{text}");
     }
 
     #[test]

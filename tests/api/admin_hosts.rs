@@ -9,8 +9,15 @@ use crate::support::{Request, Response, TestApp};
 /// The paths that probes ask by any name.
 const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Paths that a foreign web page must not reach.
-const GUARDED: [&str; 6] =
-    ["/debug/actors", "/debug/events", "/docs", "/openapi.json", "/sandbox/participants/PA_1", "/nowhere"];
+const GUARDED: [&str; 7] = [
+    "/debug/actors",
+    "/debug/events",
+    "/docs",
+    "/openapi.json",
+    "/sandbox/participants/PA_1",
+    "/sdk/conclave-sdk.tgz",
+    "/nowhere",
+];
 
 #[track_caller]
 fn refused(answer: &Response) {

@@ -131,7 +131,7 @@ fn the_pages_of_documentation_are_served_as_markdown_and_listed_with_what_they_a
         index.starts_with("# Conclave\n\n> Conclave is a self-hosted control plane for real-time video calls."),
         "{index}"
     );
-    for page in ["/docs/api.md", "/sdk/python/README.md", "/openapi.json"] {
+    for page in ["/docs/api.md", "/sdk/python/README.md", "/sdk/", "/openapi.json"] {
         assert!(index.contains(&format!("]({page}): ")), "{page} is not in {index}");
     }
     assert!(get("/docs/running.md").text().starts_with("# Running Conclave\n"));

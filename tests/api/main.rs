@@ -33,6 +33,7 @@ mod private_authorities;
 mod project_events;
 mod reference;
 mod scenarios;
+mod sdk;
 mod signalling;
 mod snapshot;
 mod stop;

@@ -39,7 +39,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
     }
     config.service(single_method_resource("/docs/{file}", Method::Get, web::get().to(viewer_file)));
     // What is not in these folders is not found, rather than guarded by the admin token.
-    for folder in ["/config", "/deploy", "/docs", "/sdk"] {
+    for folder in ["/config", "/deploy", "/docs"] {
         let missing = web::to(async || ApiError::from(no_such_route()).to_http());
         config.service(web::scope(folder).default_service(missing));
     }

@@ -1,4 +1,4 @@
-//! The admin listener: the console, health, the OpenAPI viewer, the debug tree, and the sandbox. For operators and tests, on
+//! The admin listener: the console, health, the OpenAPI viewer, the packages of the SDKs, the debug tree, and the sandbox. For operators and tests, on
 //! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`AllowedHosts`]).
 
 pub mod debug;
@@ -8,6 +8,7 @@ mod metrics;
 mod pages;
 mod project_events;
 mod sandbox;
+mod sdk;
 mod standby;
 mod step_down;
 mod viewer;
@@ -54,6 +55,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     });
     config.service(programs);
     docs::configure(config);
+    sdk::configure(config, state);
     console::configure(config, state, &readiness);
     config.service(guarded(state.admin.token.clone()));
 }

@@ -14,8 +14,14 @@ use super::visit::Visit;
 const HTMX: &str = r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
 /// The main navigation: path, name.
-const MAIN: [(&str, &str); 5] =
-    [("/", "Overview"), ("/projects", "Projects"), ("/actors", "Actors"), ("/server", "Server"), ("/docs", "API")];
+const MAIN: [(&str, &str); 6] = [
+    ("/", "Overview"),
+    ("/projects", "Projects"),
+    ("/actors", "Actors"),
+    ("/server", "Server"),
+    ("/docs", "API"),
+    ("/sdk/", "SDKs"),
+];
 
 /// The pages of a project: path below the project's, name.
 const OF_PROJECT: [(&str, &str); 9] = [
@@ -61,7 +67,7 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
     document(
         title,
         &html! {
-            (top(operator, &MAIN, current))
+            (top(Some(operator), &MAIN, current))
             div #page {
                 @if let Place::Project(project, tab) = place { (project_head(project, tab)) }
                 main #content tabindex="-1" {
@@ -74,7 +80,7 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
     )
 }
 
-fn top(operator: &Operator, pages: &[(&str, &str)], current: &str) -> Markup {
+fn top(operator: Option<&Operator>, pages: &[(&str, &str)], current: &str) -> Markup {
     html! {
         header.top {
             a.brand href="/" { "Conclave" }
@@ -83,7 +89,7 @@ fn top(operator: &Operator, pages: &[(&str, &str)], current: &str) -> Markup {
                     a href=(path) aria-current=[(*path == current).then_some("page")] { (name) }
                 }
             }
-            @if operator.has_session {
+            @if let Some(operator) = operator.filter(|operator| operator.has_session) {
                 form.sign-out method="post" action="/sign-out" {
                     input type="hidden" name="csrf" value=(operator.csrf);
                     button.plain type="submit" { "Sign out" }
@@ -93,13 +99,24 @@ fn top(operator: &Operator, pages: &[(&str, &str)], current: &str) -> Markup {
     }
 }
 
+/// A page that needs no session, with the operator who has one. `path` is its path in the main navigation.
+pub fn open_page(operator: Option<&Operator>, path: &str, title: &str, content: &Markup) -> Markup {
+    document(
+        title,
+        &html! {
+            (top(operator, &MAIN, path))
+            div #page { main #content tabindex="-1" { (content) } }
+        },
+    )
+}
+
 /// The one page of a standby.
 pub fn of_standby(operator: &Operator, content: &Markup) -> Markup {
     let page = ("/server", "Server");
     document(
         page.1,
         &html! {
-            (top(operator, &[page], page.0))
+            (top(Some(operator), &[page], page.0))
             div #page { main #content tabindex="-1" { (content) } }
             footer { p { "All times are UTC." } }
         },

@@ -23,6 +23,7 @@ mod recordings;
 mod room;
 mod rooms;
 mod route;
+pub mod sdks;
 mod server;
 mod sessions;
 mod settings;

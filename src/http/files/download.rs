@@ -12,14 +12,15 @@ use actix_web::body::SizedStream;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, Charset, ContentDisposition,
-    DispositionParam, DispositionType, ETag, EntityTag, ExtendedValue, HttpDate, IF_RANGE, IfNoneMatch, IfRange,
-    LastModified, RANGE, X_CONTENT_TYPE_OPTIONS,
+    DispositionParam, DispositionType, ETag, EntityTag, ExtendedValue, HttpDate, IF_RANGE, IfRange, LastModified,
+    RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, web};
 use conclave_model::permits::ProjectPermit;
 use futures_util::{Stream, stream};
 
+use crate::http::etag;
 use crate::http::head::asks_for_head;
 
 /// Bytes that are read at once.
@@ -111,11 +112,7 @@ impl Validators {
 
     /// Whether the client has the file as it is.
     fn is_known(&self, request: &HttpRequest) -> bool {
-        match request.get_header::<IfNoneMatch>() {
-            Some(IfNoneMatch::Any) => true,
-            Some(IfNoneMatch::Items(tags)) => tags.iter().any(|tag| tag.weak_eq(&self.tag)),
-            None => false,
-        }
+        etag::is_known(request, &self.tag)
     }
 
     /// Whether the rest of what a client has a part of can be sent.
