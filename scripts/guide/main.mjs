@@ -11,7 +11,7 @@ import { isPrinted, steps } from './document.mjs';
 import { Shell, Terminal } from './terminals.mjs';
 
 const PICTURE = 'docs/guide/call.png';
-// The programs of the receivers, and how each says that it is there.
+// The programs of languages, and how each says that it is there.
 const LANGUAGES = { node: '--version', python3: '--version', go: 'version' };
 // What a reader does not have to wait for here.
 const FASTER = { CONCLAVE_WEBHOOKS__TICK: '500ms', CONCLAVE_WEBHOOKS__RETRY_DELAYS: '1s,1s,1s,1s' };
@@ -34,6 +34,8 @@ class Reader {
 
   async commands({ text }) {
     if (text.startsWith('cargo install')) return this.isBuilt(text);
+    this.skips = isMissing(text);
+    if (this.skips) return null;
     this.printed = this.asShown(await this.shell.run(this.onFreePorts(text)));
     return console.log(`ok      ${title(text)}`);
   }
@@ -48,10 +50,8 @@ class Reader {
 
   // A receiver is tried with the events that the reader causes; the server stays.
   async terminal({ name, text }) {
-    const program = Object.keys(LANGUAGES).find((language) => text.includes(` ${language} `));
-    if (program && spawnSync(program, [LANGUAGES[program]]).status !== 0) {
-      return console.log(`skipped ${title(text)}: ${program} is not installed`);
-    }
+    this.skips = false;
+    if (isMissing(text)) return null;
     await this.terminals[name]?.stop();
     this.terminals[name] = new Terminal(this.onFreePorts(text), { cwd: this.home, env: this.variables(name) });
     await this[`${name}Runs`](this.terminals[name]);
@@ -130,6 +130,7 @@ class Reader {
   }
 
   output({ text }) {
+    if (this.skips) return;
     if (!isPrinted(text, this.printed)) throw new Error(`the guide shows:\n${text}\nbut this was printed:\n${this.printed}`);
     console.log('ok      prints what the guide shows');
   }
@@ -157,14 +158,22 @@ class Reader {
   }
 }
 
-// A home of its own, with the program in the path.
+// Whether the language of commands is not installed, which is printed then.
+function isMissing(text) {
+  const program = Object.keys(LANGUAGES).find((language) => new RegExp(`(^| )${language} `, 'm').test(text));
+  const missing = program !== undefined && spawnSync(program, [LANGUAGES[program]]).status !== 0;
+  if (missing) console.log(`skipped ${title(text)}: ${program} is not installed`);
+  return missing;
+}
+
+// A home of its own, with the program in the path, and a cache of modules: this version of the SDK is another one each time.
 function environment(home) {
   const programs = join(home, 'bin');
   mkdirSync(programs);
   writeFileSync(join(programs, 'conclave'), `#!/bin/sh\nexec '${process.env.CONCLAVE_BIN}' "$@"\n`);
   chmodSync(join(programs, 'conclave'), 0o755);
   const own = Object.entries(process.env).filter(([name]) => !name.startsWith('CONCLAVE_'));
-  const caches = { GOCACHE: join(homedir(), '.cache', 'go-build'), GOPATH: process.env.GOPATH ?? join(homedir(), 'go') };
+  const caches = { GOCACHE: join(homedir(), '.cache', 'go-build'), GOMODCACHE: join(home, 'modules'), GOFLAGS: '-modcacherw' };
   return { ...Object.fromEntries(own), ...caches, HOME: home, PATH: `${programs}:${process.env.PATH}`, RUST_LOG: 'warn' };
 }
 
