@@ -40,6 +40,13 @@ func refusal(status int, code, after string) answer {
 	}
 }
 
+func ofProxy(status int) answer {
+	return func(w http.ResponseWriter) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "<h1>Bad Gateway</h1>")
+	}
+}
+
 func broken(http.ResponseWriter) { panic(http.ErrAbortHandler) }
 
 // cut breaks the connection in the middle of a body.
@@ -110,7 +117,8 @@ func TestAGivenKeyIsKept(t *testing.T) {
 
 func TestAFailedCallIsRepeatedWithTheSameKey(t *testing.T) {
 	failures := map[string]answer{
-		"429": refusal(429, "rate_limited", "0"), "503": refusal(503, "media_unavailable", "0"), "broken": broken, "cut": cut,
+		"429": refusal(429, "rate_limited", "0"), "503": refusal(503, "media_unavailable", "0"), "502": ofProxy(502), "504": ofProxy(504),
+		"broken": broken, "cut": cut,
 	}
 	for name, failure := range failures {
 		t.Run(name, func(t *testing.T) {
@@ -200,10 +208,8 @@ func TestABrokenConnectionIsAnErrorToo(t *testing.T) {
 }
 
 func TestTheAnswerOfAProxyIsAnErrorToo(t *testing.T) {
-	client, _ := serve(t, func(w http.ResponseWriter) {
-		w.WriteHeader(http.StatusBadGateway)
-		_, _ = io.WriteString(w, "<h1>Bad Gateway</h1>")
-	})
+	client, _ := serve(t, ofProxy(http.StatusBadGateway))
+	client.retry.MaxRetries = 0
 	_, err := client.GetRoom(t.Context(), "standup")
 	if got := failure(t, err); got.Code != "unknown" || got.Status != http.StatusBadGateway {
 		t.Errorf("%+v", got)

@@ -10,7 +10,7 @@ import (
 
 // RetryPolicy says how often a request is sent again, and how long a Retry-After may be that is waited for.
 //
-// A request is sent again after 429, 503 and a broken connection if that has the effect of sending it once: a GET, a PUT, a DELETE,
+// A request is sent again after 429, 502, 503, 504 and a broken connection if that has the effect of sending it once: a GET, a PUT, a DELETE,
 // and what has an Idempotency-Key.
 type RetryPolicy struct {
 	// MaxRetries is the number of further attempts after the first. 0 sends everything once.
@@ -27,11 +27,14 @@ const (
 	longestWait = 8 * time.Second
 )
 
+// With 429 and 503, the server has not done what was asked. 502 and 504 are a proxy's, which has lost or not reached the server.
+var repeatedStatuses = []int{
+	http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
 // afterResponse returns how long to wait before the next attempt, or nil if this response stands.
 func (p RetryPolicy) afterResponse(req *http.Request, attempt int, response *http.Response) *time.Duration {
-	// Refused before or while a backend was not there; the server has not done what was asked.
-	refused := response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable
-	if !refused || !p.mayRepeat(req, attempt) {
+	if !slices.Contains(repeatedStatuses, response.StatusCode) || !p.mayRepeat(req, attempt) {
 		return nil
 	}
 	after := retryAfter(response)

@@ -61,6 +61,10 @@ def unavailable(**headers: str) -> httpx.Response:
     return httpx.Response(503, headers=headers, json=body)
 
 
+def of_proxy(status: int) -> httpx.Response:
+    return httpx.Response(status, html="<h1>Bad Gateway</h1>")
+
+
 def created() -> httpx.Response:
     return httpx.Response(201, json=ROOM)
 
@@ -108,7 +112,9 @@ def test_a_given_key_is_kept() -> None:
     assert server.keys == {"order-7"}
 
 
-@pytest.mark.parametrize("failure", [REFUSED, unavailable(**{"Retry-After": "0"}), httpx.ReadError("cut")])
+@pytest.mark.parametrize(
+    "failure", [REFUSED, unavailable(**{"Retry-After": "0"}), of_proxy(502), of_proxy(504), httpx.ReadError("cut")]
+)
 def test_a_failed_call_is_repeated_with_the_same_key(failure: httpx.Response | Exception) -> None:
     server = Script(failure, failure, created())
     client(server).create_room(name="standup")
@@ -202,7 +208,7 @@ def test_a_broken_connection_is_an_error_too() -> None:
 
 def test_the_answer_of_a_proxy_is_an_error_too() -> None:
     with pytest.raises(ConclaveError) as caught:
-        client(Script(httpx.Response(502, text="<h1>Bad Gateway</h1>"))).get_room("standup")
+        client(Script(of_proxy(502)), retry=RetryPolicy(max_retries=0)).get_room("standup")
     assert (caught.value.status, caught.value.code) == (502, "unknown")
 
 

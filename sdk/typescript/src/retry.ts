@@ -9,8 +9,8 @@ export interface RetryPolicy {
   maxRetryAfter?: number | undefined;
 }
 
-// Refused before or while a backend was not there; the server has not done what was asked.
-const STATUSES = [429, 503];
+// With 429 and 503, the server has not done what was asked. 502 and 504 are a proxy's, which has lost or not reached the server.
+const STATUSES = [429, 502, 503, 504];
 const FIRST_WAIT = 0.25;
 const LONGEST_WAIT = 8;
 // The calls that change something and take no `Idempotency-Key`.

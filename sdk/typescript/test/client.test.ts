@@ -33,6 +33,8 @@ const unavailable = (after: string) =>
     { error: { code: "media_unavailable", message: "the media plane does not answer" } },
     { status: 503, headers: { "Retry-After": after } },
   );
+const ofProxy = (status: number) =>
+  new Response("<h1>Bad Gateway</h1>", { status, headers: { "Content-Type": "text/html" } });
 const broken = () => {
   throw new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
 };
@@ -80,7 +82,15 @@ describe("a call", () => {
     assert.deepEqual([...keys()], ["order-7"]);
   });
 
-  for (const [name, answer] of Object.entries({ "a 429": refused, "a 503": () => unavailable("0"), broken, cut })) {
+  const failures = {
+    "a 429": refused,
+    "a 503": () => unavailable("0"),
+    "a proxy's 502": () => ofProxy(502),
+    "a proxy's 504": () => ofProxy(504),
+    broken,
+    cut,
+  };
+  for (const [name, answer] of Object.entries(failures)) {
     test(`is repeated with the same key after ${name}`, async () => {
       const { conclave, requests, keys } = client([answer, answer, created]);
       assert.equal((await conclave.createRoom({ name: "standup" })).name, "standup");
@@ -217,7 +227,8 @@ describe("an error", () => {
 
   test("is thrown for the answer of a proxy too", async () => {
     for (const text of ["<h1>Bad Gateway</h1>", "{}", '{"error":{"code":7,"message":"no"}}']) {
-      const error = await failure(client([() => new Response(text, { status: 502 })]).conclave.listRooms());
+      const { conclave } = client([() => new Response(text, { status: 502 })], { retry: { maxRetries: 0 } });
+      const error = await failure(conclave.listRooms());
       assert.deepEqual([error.code, error.status], ["unknown", 502]);
     }
   });

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import httpx
 
-# Refused before or while a backend was not there; the server has not done what was asked.
-_STATUSES = frozenset({429, 503})
+# With 429 and 503, the server has not done what was asked. 502 and 504 are a proxy's
+# that has lost the server, or not reached it.
+_STATUSES = frozenset({429, 502, 503, 504})
 _FIRST_WAIT = 0.25
 _LONGEST_WAIT = 8.0
 # The calls that change something and take no `Idempotency-Key`.
