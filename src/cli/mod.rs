@@ -131,6 +131,11 @@ pub enum Command {
         /// The shell that the script is for.
         shell: Shell,
     },
+    /// Write the documentation as HTML pages into a directory, for any web server or to open as files.
+    Docs {
+        /// The directory, which is created if it does not exist.
+        directory: PathBuf,
+    },
     /// Write manual pages for `man` into a directory.
     Manual {
         /// The directory, which is created if it does not exist.
@@ -186,6 +191,7 @@ fn dispatch(cli: Cli) -> Result<(), CliError> {
         Command::Restore { file: from, format } => restore::run(&from, &config()?, &data, format),
         Command::Import { file: from, format } => import::run(&from, &config()?, format),
         Command::Completions { shell } => generate::print_completions(shell),
+        Command::Docs { directory } => generate::write_docs(&directory),
         Command::Manual { directory } => generate::write_manual(&directory),
     }
 }

@@ -62,8 +62,14 @@ impl Origins {
         }
     }
 
+    /// Whether a page of this origin may call every operation, with an API key.
+    #[must_use]
+    pub fn admits_every_call(&self, origin: &str) -> bool {
+        listed(&self.console, origin)
+    }
+
     fn admits(&self, operation: &OperationSpec, origin: &str) -> bool {
-        listed(&self.console, origin) || (operation.is_for_browsers() && listed(&self.browser, origin))
+        self.admits_every_call(origin) || (operation.is_for_browsers() && listed(&self.browser, origin))
     }
 
     /// Adds the headers that let a browser of an admitted origin read the response.

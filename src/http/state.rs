@@ -11,6 +11,7 @@ use conclave_media::embedded::EmbeddedPlane;
 use conclave_media::livekit::LivekitPlane;
 use conclave_media::token::TokenSigner;
 use conclave_model::address::AddressFilter;
+use conclave_model::key::ApiKey;
 use conclave_model::{Clock, ProjectId};
 use tokio::sync::{Notify, Semaphore};
 
@@ -143,6 +144,8 @@ pub struct AdminState {
     pub hosts: Vec<HostName>,
     /// Who may use the console.
     pub console: Arc<ConsoleAccess>,
+    /// The API key of `dev`, for the API viewer; `None` in `serve`, and where the console is not open to all who reach the listener.
+    pub dev_key: Option<ApiKey>,
     /// Counts of the last day, for the console.
     pub history: History,
     /// The effective settings, without secrets, for the console.

@@ -1,5 +1,6 @@
 //! Parts of the server that are created from the configuration.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use conclave_actors::{ActorContext, ActorRegistry, ROOMS_ENDING, ReportQueues, S
 use conclave_db::Store;
 use conclave_media::MediaPlane;
 use conclave_model::address::AddressFilter;
+use conclave_model::key::ApiKey;
 use conclave_model::permits::ProjectPermits;
 use conclave_model::{Clock, LeaseCheck, Rate};
 use conclave_outbound::upload::Uploader;
@@ -43,6 +45,8 @@ use crate::http::state::{AppState, CallPage, RequestChecks};
 const BODY_MEMORY: usize = 1_024 * payload::LIMIT;
 /// Bytes of LiveKit's reports in memory: four of the largest.
 const REPORT_MEMORY: usize = 4 * livekit_webhook::LIMIT;
+/// The port that the origin of a page does not name.
+const HTTP_PORT: u16 = 80;
 /// Interval at which the rate limiter removes callers that have been idle.
 const LIMITS_CLEANUP_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -94,13 +98,20 @@ pub(super) fn actor_context(
 const LINK_REQUESTS: AdmissionLimits = AdmissionLimits { total: 1_024, running: 4, beside_others: 2, waiting: 60 };
 
 /// Returns what decides whether and when a request is handled.
-pub(super) fn checks(config: &Config, clock: &Clock, metrics: &Metrics, fixed: Arc<FixedLimits>) -> RequestChecks {
+pub(super) fn checks(
+    config: &Config,
+    mode: Mode,
+    admin: SocketAddr,
+    clock: &Clock,
+    metrics: &Metrics,
+    fixed: Arc<FixedLimits>,
+) -> RequestChecks {
     let reader = |memory| BodyReader::new(config.http.request_timeout, memory);
     RequestChecks {
         limits: limits(config, clock),
         fixed,
         admission: admission(config, metrics),
-        origins: origins(config),
+        origins: origins(config, mode, admin),
         key_locks: KeyLocks::default(),
         downloads: Downloads::new(Admission::new(LINK_REQUESTS, metrics.requests_refused.clone())),
         bodies: reader(BODY_MEMORY),
@@ -169,9 +180,23 @@ pub(super) fn backups(
     Ok(Some(Backups::spawn(directory, &config.backup, store, clock, metrics.backups()?)))
 }
 
-/// Returns the browser origins that may call the API.
-fn origins(config: &Config) -> Origins {
-    Origins { console: texts(&config.http.console_origins), browser: texts(&config.http.browser_origins) }
+/// Returns the browser origins that may call the API. In `dev`, the API viewer of its own admin listener may.
+fn origins(config: &Config, mode: Mode, admin: SocketAddr) -> Origins {
+    let mut console = texts(&config.http.console_origins);
+    if mode == Mode::Dev && admin.ip().is_loopback() {
+        let port = if admin.port() == HTTP_PORT { String::new() } else { format!(":{}", admin.port()) };
+        let address = SocketAddr::new(admin.ip(), HTTP_PORT).to_string();
+        let address = address.trim_end_matches(":80");
+        console.extend([address, "localhost"].map(|host| format!("http://{host}{port}")));
+    }
+    Origins { console, browser: texts(&config.http.browser_origins) }
+}
+
+/// Returns the API key that the API viewer is given: in `dev`, if only this machine reaches the admin listener, where the console is open
+/// and creates keys as well.
+pub(super) fn viewer_key(dev: Option<&DevAccess>, gate: &Gate, admin: SocketAddr) -> Option<ApiKey> {
+    let is_open = matches!(gate, Gate::Open) && admin.ip().is_loopback();
+    dev.filter(|_| is_open).map(|dev| dev.api_key.clone())
 }
 
 fn texts(origins: &[Origin]) -> Vec<String> {
@@ -239,4 +264,37 @@ pub(super) fn spawn_limits_cleanup(state: &Arc<AppState>) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_dev_only_the_pages_of_the_own_admin_listener_may_call_besides() {
+        let config = Config::defaults(Mode::Dev);
+        let admitted = |mode: Mode, admin: &str| origins(&config, mode, admin.parse().unwrap()).console;
+        assert_eq!(admitted(Mode::Dev, "127.0.0.1:8081"), ["http://127.0.0.1:8081", "http://localhost:8081"]);
+        assert_eq!(admitted(Mode::Dev, "[::1]:80"), ["http://[::1]", "http://localhost"]);
+        for (mode, admin) in
+            [(Mode::Serve, "127.0.0.1:8081"), (Mode::Dev, "192.168.1.7:8081"), (Mode::Dev, "0.0.0.0:8081")]
+        {
+            assert_eq!(admitted(mode, admin), [""; 0], "{mode:?} {admin}");
+        }
+    }
+
+    #[test]
+    fn the_viewer_has_the_key_of_dev_only_where_the_console_is_open_to_this_machine_alone() {
+        let dev = || DevAccess {
+            project_id: "prj_5f2a9c01be34".parse().unwrap(),
+            api_key: ApiKey::generate(conclave_model::project::Environment::Test),
+        };
+        let has_key = |dev: Option<DevAccess>, gate: Gate, admin: &str| {
+            viewer_key(dev.as_ref(), &gate, admin.parse().unwrap()).is_some()
+        };
+        assert!(has_key(Some(dev()), Gate::Open, "127.0.0.1:8081"));
+        assert!(!has_key(None, Gate::Open, "127.0.0.1:8081"));
+        assert!(!has_key(Some(dev()), Gate::Open, "0.0.0.0:8081"));
+        assert!(!has_key(Some(dev()), Gate::Closed, "127.0.0.1:8081"));
+    }
 }

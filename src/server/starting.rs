@@ -226,7 +226,7 @@ impl StartingServer {
             billing: parts::billing(&config, &clock),
             webhook_addresses: AddressFilter::new(config.webhooks.allow_networks.clone()),
             egress_addresses: AddressFilter::new(config.egress.allow_networks.clone()),
-            checks: parts::checks(&config, &clock, &metrics, fixed),
+            checks: parts::checks(&config, mode, bound.admin, &clock, &metrics, fixed),
             metrics: metrics.clone(),
             clock,
             planes: Planes {
@@ -243,6 +243,7 @@ impl StartingServer {
             admin: AdminState {
                 token: admin_token,
                 hosts: config.admin.hosts.clone(),
+                dev_key: parts::viewer_key(dev.as_ref(), console.gate(), bound.admin),
                 console,
                 history: History::default(),
                 settings: origins.report(&config)?,

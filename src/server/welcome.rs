@@ -51,10 +51,10 @@ pub(super) fn installs(admin: &SocketAddr) -> String {
 
 /// Returns what to open in a browser.
 pub(super) fn pages(admin: &SocketAddr, call_page: Option<&str>) -> String {
-    let pages = [("console", "/"), ("API docs", "/docs"), ("SDKs", FOLDER)];
-    let admin = pages.map(|(name, path)| (name, format!("http://{admin}{path}")));
+    let pages = [("console", "/"), ("docs", "/docs/"), ("API docs", "/docs/api"), ("SDKs", FOLDER)];
+    let pages = pages.map(|(name, path)| (name, format!("http://{admin}{path}")));
     let call_page = call_page.map(|page| ("call page", page.to_owned()));
-    let lines = admin.into_iter().chain(call_page).map(|(name, url)| format!("  {name:<10} {url}\n"));
+    let lines = pages.into_iter().chain(call_page).map(|(name, url)| format!("  {name:<10} {url}\n"));
     format!("\nOpen in a browser:\n{}\n", lines.collect::<String>())
 }
 
@@ -108,7 +108,11 @@ mod tests {
     fn a_person_at_a_terminal_learns_what_to_open() {
         let admin = "127.0.0.1:8081".parse().unwrap();
         let all = pages(&admin, Some("http://127.0.0.1:8080/call"));
-        for page in ["console    http://127.0.0.1:8081/\n", "API docs   http://127.0.0.1:8081/docs\n"] {
+        for page in [
+            "console    http://127.0.0.1:8081/\n",
+            "docs       http://127.0.0.1:8081/docs/\n",
+            "API docs   http://127.0.0.1:8081/docs/api\n",
+        ] {
             assert!(all.contains(page), "{all}");
         }
         assert!(all.contains("SDKs       http://127.0.0.1:8081/sdk/\n"), "{all}");

@@ -9,10 +9,12 @@ use crate::support::{Request, Response, TestApp};
 /// The paths that probes ask by any name.
 const PROBED: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// Paths that a foreign web page must not reach.
-const GUARDED: [&str; 7] = [
+const GUARDED: [&str; 9] = [
     "/debug/actors",
     "/debug/events",
-    "/docs",
+    "/docs/",
+    "/docs/api",
+    "/docs/api/settings.json",
     "/openapi.json",
     "/sandbox/participants/PA_1",
     "/sdk/conclave-sdk.tgz",

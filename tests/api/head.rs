@@ -60,9 +60,19 @@ fn the_paths_beside_the_operations_take_head() {
     for path in ["/nope", "/v1/nope", "/files/recordings/none", "/call/none.js"] {
         assert!(assert_same(|method| app.request(method, path), path) >= 400, "{path}");
     }
-    for path in
-        ["/healthz", "/debug/actors", "/docs", "/docs/api.md", "/sdk/", "/sdk/conclave-sdk.tgz", "/sign-in", "/"]
-    {
+    for path in [
+        "/healthz",
+        "/debug/actors",
+        "/docs",
+        "/docs/",
+        "/docs/api",
+        "/docs/api.html",
+        "/docs/api.md",
+        "/sdk/",
+        "/sdk/conclave-sdk.tgz",
+        "/sign-in",
+        "/",
+    ] {
         assert!(assert_same(|method| app.admin(method, path), path) < 400, "{path}");
     }
     for path in ["/metrics", "/readyz", "/debug/events"] {

@@ -17,7 +17,7 @@ const PREFACE: &str = "\
 # The API, call by call
 
 Made from the OpenAPI description by `CONCLAVE_UPDATE_SNAPSHOTS=1 cargo test --test api reference`; a test fails when it is
-stale. The same description is at `/openapi.json`, and with a viewer at `/docs` on the admin listener.
+stale. The same description is at `/openapi.json`, and with a viewer that calls it at `/docs/api` on the admin listener.
 
 ";
 

@@ -80,3 +80,21 @@ fn shells_and_man_know_every_command() {
     }
     assert!(deployment.run_failing(1, &["manual", "/dev/null"]).contains("/dev/null"));
 }
+
+#[test]
+fn the_documentation_is_written_as_a_site() {
+    let deployment = Deployment::new();
+    let site = deployment.dir.path().join("share/docs");
+    assert_eq!(deployment.run(&["docs", site.to_str().unwrap()]).code, 0);
+    for (file, text) in [
+        ("index.html", "<a href=\"running.html\""),
+        ("sdk/go.html", "<link rel=\"stylesheet\" href=\"../assets/site.css\">"),
+        ("files/config/conclave.toml.html", "#console_origins"),
+        ("assets/search-index.js", "\"Stopping\""),
+    ] {
+        let written = fs::read_to_string(site.join(file)).expect(file);
+        assert!(written.contains(text), "{file}: {written}");
+    }
+    assert!(site.join("guide/call.png").is_file());
+    assert!(deployment.run_failing(1, &["docs", "/dev/null"]).contains("/dev/null"));
+}

@@ -133,19 +133,24 @@ impl Deployment {
 
     /// The same, with an environment variable that this start has and the next one has not.
     pub fn start_with(&self, variable: Option<(&str, &str)>) -> Running {
-        self.spawn_with(variable).ready(self)
+        self.spawn_as("dev", variable).ready(self)
+    }
+
+    /// Starts `conclave serve`, which has no key and no project of its own, and waits for its ready line.
+    pub fn serve(&self) -> Running {
+        self.spawn_as("serve", None).ready(self)
     }
 
     /// Starts `conclave dev`, which may have to wait for another server.
     pub fn spawn(&self) -> Starting {
-        self.spawn_with(None)
+        self.spawn_as("dev", None)
     }
 
-    fn spawn_with(&self, variable: Option<(&str, &str)>) -> Starting {
+    fn spawn_as(&self, mode: &str, variable: Option<(&str, &str)>) -> Starting {
         let log: File = OpenOptions::new().create(true).append(true).open(self.log_file()).unwrap();
         let mut child = self
             .program()
-            .args(["dev", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
+            .args([mode, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--data"])
             .arg(self.data())
             .current_dir(self.dir.path())
             .env_clear()
@@ -183,7 +188,7 @@ impl Starting {
         let (line, stdout) = self.first_line.recv_timeout(WAIT_LIMIT).expect("a ready line");
         let ready: Value = serde_json::from_str(&line.unwrap()).unwrap_or_else(|_| panic!("{}", deployment.log()));
         assert_eq!(ready["ready"], true);
-        let text = |field: &str| ready[field].as_str().unwrap().to_owned();
+        let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
         let child = self.child.take().unwrap();
         let [api, admin, key, project] = ["api", "admin", "api_key", "project_id"].map(text);
         Running { child, stdout: Some(stdout), api, admin, key, project }

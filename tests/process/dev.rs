@@ -41,6 +41,30 @@ fn valid_keys(deployment: &Deployment, running: &Running) -> Vec<String> {
 }
 
 #[test]
+fn serve_gives_the_key_of_dev_to_no_page_and_takes_no_calls_from_one() {
+    let deployment = Deployment::new();
+    let mut running = deployment.start();
+    let key = running.key.clone();
+    assert_eq!(running.admin("GET", "/docs/api/settings.json").send().expect(200)["key"], *key);
+    let from_viewer = running.get("/v1/rooms").header("origin", &running.admin).send();
+    from_viewer.expect(200);
+    assert_eq!(running.terminate(), Some(0));
+
+    let mut serving = deployment.serve();
+    for path in ["/docs/", "/docs/api", "/docs/api/settings.json", "/docs/api/viewer.js", "/openapi.json"] {
+        let answer = serving.admin("GET", path).send();
+        assert_eq!((answer.status, answer.text().contains(&key)), (200, false), "{path}");
+    }
+    let given = serving.admin("GET", "/docs/api/settings.json").send().expect(200);
+    assert_eq!((given.get("api"), given.get("key")), (None, None));
+    assert!(given["note"].as_str().unwrap().contains("http.console_origins"), "{given}");
+    serving.key = key;
+    assert_works(&serving);
+    let refused = serving.get("/v1/rooms").header("origin", &serving.admin).send();
+    refused.expect_error(403, "origin_rejected", None);
+}
+
+#[test]
 fn the_key_survives_a_stop_and_a_kill_in_a_file_of_its_owner() {
     let deployment = Deployment::new();
     let mut running = deployment.start();

@@ -1,45 +1,75 @@
-//! `/docs`: the OpenAPI description in Swagger UI, whose files are part of the program, and the pages of documentation with
-//! what they link to.
+//! `/docs/`: the documentation as HTML pages ([`site`](super::site)), `/docs/api`: the OpenAPI description in Swagger UI, and the same
+//! pages as Markdown with the files that they link to.
 //!
-//! It works without the internet, and its policy lets the browser load nothing from anywhere else. It needs no admin token:
-//! a browser sends none when it opens a page, and there is nothing here that `/openapi.json` does not show to everybody on
-//! the API listener. It only shows; calls to the API would come from another origin, which the API refuses.
+//! All of it works without the internet, and its policy lets the browser load nothing from anywhere else. It needs no admin token:
+//! a browser sends none when it opens a page, and there is nothing here that is not in the repository or that `/openapi.json` does not
+//! show to everybody on the API listener.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use actix_web::body::{MessageBody, SizedStream};
-use actix_web::http::header::{CONTENT_ENCODING, ContentType};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_ENCODING, LOCATION};
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, web};
 use futures_util::stream;
 
-use super::{pages, viewer};
+use super::site::{Form, Site};
+use super::{pages, try_out, viewer};
 use crate::http::error::ApiError;
 use crate::http::page::page_response;
 use crate::http::resource::{describe, no_such_route, single_method_resource};
 use crate::http::spec::Method;
+use crate::http::state::AppState;
 
-const PAGE: &str = include_str!("docs.html");
-/// What the page starts the viewer with.
-const START: &str = include_str!("docs.js");
-/// What the browser may load, and from where. Swagger UI sets styles on its elements and draws icons from `data:` urls.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// What the browser may load for a page of the site.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; \
+                      form-action 'none'; frame-ancestors 'none'";
+/// The same for a file of the repository: pictures of diagrams have styles of their own.
+const FILE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+/// The folder of the site.
+const ROOT: &str = "/docs/";
 
-/// Routes the page, its files and what it shows.
-pub fn configure(config: &mut web::ServiceConfig) {
+/// The files of the site. Each is rendered when it is first asked for, once for all workers.
+static FILES: LazyLock<Rendered> = LazyLock::new(|| {
+    let site = Site::new(Form::Served);
+    let contents = site.paths().map(|path| (path, OnceLock::new())).collect();
+    Rendered { site, contents }
+});
+
+struct Rendered {
+    site: Site,
+    contents: BTreeMap<String, OnceLock<Bytes>>,
+}
+
+impl Rendered {
+    fn get(&self, path: &str) -> Option<Bytes> {
+        let content = self.contents.get(path)?;
+        let render = || self.site.content(path).map(|content| Bytes::from(content.into_owned())).unwrap_or_default();
+        Some(content.get_or_init(render).clone())
+    }
+}
+
+/// Routes the pages, their files and the viewer.
+pub fn configure(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
     describe(config);
-    let page = web::get().to(async || page_response(POLICY).content_type(ContentType::html()).body(PAGE));
-    config.service(single_method_resource("/docs", Method::Get, page));
+    let moved = web::get().to(async || {
+        let mut response = HttpResponse::TemporaryRedirect();
+        response.insert_header((LOCATION, ROOT)).insert_header((CACHE_CONTROL, "no-cache")).finish()
+    });
+    config.service(single_method_resource("/docs", Method::Get, moved));
     let index = web::get().to(async || shown("/llms.txt", pages::index()));
     config.service(single_method_resource("/llms.txt", Method::Get, index));
     for file in pages::FILES {
         let route = web::get().to(move || async move { shown(file.path, file.content) });
         config.service(single_method_resource(file.path, Method::Get, route));
     }
-    config.service(single_method_resource("/docs/{file}", Method::Get, web::get().to(viewer_file)));
+    try_out::configure(config, state);
+    let in_folder = web::get().to(async |path: web::Path<String>| file(&path));
+    config.service(single_method_resource("/docs/{path:.*}", Method::Get, in_folder));
     // What is not in these folders is not found, rather than guarded by the admin token.
-    for folder in ["/config", "/deploy", "/docs"] {
+    for folder in ["/config", "/deploy"] {
         let missing = web::to(async || ApiError::from(no_such_route()).to_http());
         config.service(web::scope(folder).default_service(missing));
     }
@@ -55,25 +85,30 @@ fn shown(path: &str, content: impl MessageBody + 'static) -> HttpResponse {
         // Settings, which a browser shows instead of saving them.
         _ => "text/plain; charset=utf-8",
     };
-    page_response(POLICY).content_type(kind).body(content)
+    page_response(FILE_POLICY).content_type(kind).body(content)
 }
 
-async fn viewer_file(name: web::Path<String>) -> HttpResponse {
-    let kind = match name.rsplit('.').next() {
-        Some("js") => "text/javascript",
-        Some("css") => "text/css",
+/// The response with a file of the site, or of the viewer.
+fn file(path: &str) -> HttpResponse {
+    let path = if path.is_empty() { "index.html" } else { path };
+    let kind = match path.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
         Some("png") => "image/png",
         _ => return ApiError::from(no_such_route()).to_http(),
     };
-    if *name == "swagger-initializer.js" {
-        return page_response(POLICY).content_type(kind).body(START);
-    }
-    let Some(found) = viewer::file(&name) else { return ApiError::from(no_such_route()).to_http() };
     let mut response = page_response(POLICY);
+    response.content_type(kind);
+    if let Some(content) = FILES.get(path) {
+        return response.body(content);
+    }
+    let Some(found) = viewer::file(path) else { return ApiError::from(no_such_route()).to_http() };
     if found.is_gzip {
         response.insert_header((CONTENT_ENCODING, "gzip"));
     }
     let length: usize = found.parts.iter().map(|part| part.len()).sum();
     let parts = found.parts.map(|part| Ok::<_, Infallible>(Bytes::from_static(part)));
-    response.content_type(kind).body(SizedStream::new(length as u64, stream::iter(parts)))
+    response.body(SizedStream::new(length as u64, stream::iter(parts)))
 }

@@ -1,4 +1,5 @@
-//! The admin listener: the console, health, the OpenAPI viewer, the packages of the SDKs, the debug tree, and the sandbox. For operators and tests, on
+//! The admin listener: the console, health, the documentation and the OpenAPI viewer, the packages of the SDKs, the debug tree, and the
+//! sandbox. For operators and tests, on
 //! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`AllowedHosts`]).
 
 pub mod debug;
@@ -9,8 +10,10 @@ mod pages;
 mod project_events;
 mod sandbox;
 mod sdk;
+pub mod site;
 mod standby;
 mod step_down;
+mod try_out;
 mod viewer;
 
 use std::sync::Arc;
@@ -54,7 +57,7 @@ fn configure_all(config: &mut web::ServiceConfig, state: &Arc<AppState>) {
         step_down::configure(config, state);
     });
     config.service(programs);
-    docs::configure(config);
+    docs::configure(config, state);
     sdk::configure(config, state);
     console::configure(config, state, &readiness);
     config.service(guarded(state.admin.token.clone()));

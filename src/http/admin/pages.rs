@@ -49,6 +49,15 @@ pub(super) const FILES: &[File] = files![
     "docs/cpu-by-the-number-of-subscribers.svg",
     "docs/deep-pages-by-the-rows-that-they-skip.svg",
     "docs/deployment.md",
+    "docs/diagrams/architecture-1.svg",
+    "docs/diagrams/architecture-2.svg",
+    "docs/diagrams/cluster-1.svg",
+    "docs/diagrams/cluster-2.svg",
+    "docs/diagrams/livekit-1.svg",
+    "docs/diagrams/postgresql-1.svg",
+    "docs/diagrams/readme-1.svg",
+    "docs/diagrams/reliability-1.svg",
+    "docs/diagrams/reliability-2.svg",
     "docs/embedding.md",
     "docs/embedding/call.png",
     "docs/embedding/lobby.png",
@@ -81,7 +90,7 @@ pub(super) const FILES: &[File] = files![
 ];
 
 /// Its table of the pages says what each is about.
-const README: &str = include_str!("../../../README.md");
+pub(super) const README: &str = include_str!("../../../README.md");
 
 /// Returns what `/llms.txt` shows: what Conclave is, and the pages with what they are about, as <https://llmstxt.org> proposes.
 pub(super) fn index() -> String {
