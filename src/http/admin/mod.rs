@@ -1,6 +1,6 @@
 //! The admin listener: the console, health, the documentation and the OpenAPI viewer, the packages of the SDKs, the debug tree, and the
-//! sandbox. For operators and tests, on
-//! loopback unless a token guards it. Without a token, requests must also be sent to an allowed host ([`AllowedHosts`]).
+//! sandbox. For operators and tests, on loopback unless a token guards it. Without a token, requests must also be sent to an allowed host
+//! ([`AllowedHosts`]).
 
 pub mod debug;
 mod docs;

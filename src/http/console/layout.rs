@@ -14,12 +14,13 @@ use super::visit::Visit;
 const HTMX: &str = r#"{"includeIndicatorStyles":false,"allowEval":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
 /// The main navigation: path, name.
-const MAIN: [(&str, &str); 6] = [
+const MAIN: [(&str, &str); 7] = [
     ("/", "Overview"),
     ("/projects", "Projects"),
     ("/actors", "Actors"),
     ("/server", "Server"),
-    ("/docs", "API"),
+    ("/docs/api", "API"),
+    ("/docs/", "Documentation"),
     ("/sdk/", "SDKs"),
 ];
 
@@ -34,6 +35,21 @@ const OF_PROJECT: [(&str, &str); 9] = [
     ("/webhooks", "Webhooks"),
     ("/usage", "Usage"),
     ("/settings", "Settings"),
+];
+
+/// The part of the documentation that explains a page: path of the page, or its path below the project's; title; URL.
+const EXPLAINED: [(&str, &str, &str); 11] = [
+    ("/", "Monitoring", "/docs/running.html#monitoring"),
+    ("/actors", "Actors", "/docs/architecture.html#actors"),
+    ("/server", "Configuration", "/docs/configuration.html"),
+    ("", "Rooms", "/docs/operations.html#rooms"),
+    ("/recordings", "Recordings", "/docs/recordings.html#recordings"),
+    ("/broadcasts", "Broadcasts", "/docs/recordings.html#broadcasts"),
+    ("/ingress", "Encoders", "/docs/recordings.html#encoders"),
+    ("/templates", "Roles", "/docs/operations.html#roles"),
+    ("/webhooks", "Webhooks", "/docs/webhooks.html"),
+    ("/usage", "Billing", "/docs/billing.html"),
+    ("/settings", "Credentials", "/docs/operations.html#credentials"),
 ];
 
 /// Where a page is.
@@ -71,6 +87,7 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
             div #page {
                 @if let Place::Project(project, tab) = place { (project_head(project, tab)) }
                 main #content tabindex="-1" {
+                    (explained(place))
                     div #notice aria-live="assertive" {}
                     (content)
                 }
@@ -78,6 +95,15 @@ fn framed(operator: &Operator, place: Place<'_>, title: &str, content: &Markup) 
             footer { p { "All times are UTC." } }
         },
     )
+}
+
+/// The link from a page to its documentation.
+fn explained(place: Place<'_>) -> Markup {
+    let (Place::Server(path) | Place::Project(_, path)) = place;
+    let found = EXPLAINED.iter().find(|(page, ..)| *page == path);
+    html! {
+        @if let Some((_, title, url)) = found { p.explained { a href=(url) { "Documentation: " (title) } } }
+    }
 }
 
 fn top(operator: Option<&Operator>, pages: &[(&str, &str)], current: &str) -> Markup {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::{Browser, app_with_token};
+use crate::docs::assert_leads_to_a_heading;
 use crate::support::{TestApp, eventually};
 
 /// The values of an attribute in a page, unescaped.
@@ -56,6 +57,19 @@ pub fn fill(app: &TestApp) {
     post(&path, json!({"name": "tube", "kind": "rtmp", "config": {"urls": ["rtmp://127.0.0.1/app/hush-key"]}}));
     app.delete("/v1/rooms/retro").send().expect_empty(204);
     eventually(|| app.get("/v1/webhook-deliveries").send().json()["webhook_deliveries"][0].is_object());
+}
+
+#[test]
+fn the_links_to_the_documentation_lead_to_its_pages_and_headings() {
+    let app = app_with_token();
+    fill(&app);
+    let links: BTreeSet<_> = pages(&Browser::signed_in(&app))
+        .iter()
+        .flat_map(|(_, text)| attributes(text, "href"))
+        .filter(|link| link.starts_with("/docs/"))
+        .collect();
+    assert!(links.contains("/docs/") && links.contains("/docs/webhooks.html") && links.len() > 10, "{links:?}");
+    links.iter().for_each(|link| assert_leads_to_a_heading(&app, link));
 }
 
 #[test]
