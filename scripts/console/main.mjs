@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { runActions } from './actions.mjs';
+import { checkDocs } from './docs.mjs';
 import { Conclave, TOKEN, startReceiver } from './server.mjs';
 
 const require = createRequire(join(process.env.TOOLS, 'node_modules', 'x.js'));
@@ -174,6 +175,7 @@ async function main() {
       await context.close();
       console.log(`ok      ${done} actions by keyboard, ${look.colorScheme}, ${look.width} pixels wide`);
     }
+    await checkDocs(browser, LOOKS_OF_ACTIONS, { open, listen, checkPage, fail, axe: AXE });
   } catch (error) {
     fail(error.stack);
   } finally {
