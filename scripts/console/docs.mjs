@@ -79,8 +79,8 @@ async function viewer(browser, look, server, { open, listen, fail }) {
   const page = await context.newPage();
   const complaints = [];
   listen(page, complaints);
-  // A link to an operation from before the viewer had an address of its own.
-  await page.goto(`${server.admin}/docs#/rooms/create_room`);
+  // A link to an operation from before the viewer had an address of its own. Its page goes on to the viewer before it has loaded.
+  await page.goto(`${server.admin}/docs#/rooms/create_room`, { waitUntil: 'commit' });
   await page.waitForURL(`${server.admin}/docs/api#/rooms/create_room`);
   const operation = page.locator('#operations-rooms-create_room');
   await operation.getByRole('button', { name: 'Try it out' }).click();
