@@ -94,8 +94,8 @@ impl Store {
         self.bulk_read(live_projects).await
     }
 
-    /// Reads what is live of a project; where the file is damaged, as much as can be read. The reads of many projects run at once, as far as the engine can, and no other read waits
-    /// for those that have not begun.
+    /// Reads what is live of a project; where the file is damaged, as much as can be read. The reads of many projects run at once, as far
+    /// as the engine can, and no other read waits for those that have not begun.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

@@ -52,8 +52,8 @@ pub struct Sdk {
     pub is_for_servers: bool,
     /// The command that installs it from the server.
     pub install: String,
-    /// The archive that the command downloads.
-    pub archive: &'static PackageFile,
+    /// The path of the archive that the command downloads, below [`FOLDER`].
+    pub archive: String,
     /// The path of its documentation on the admin listener.
     pub readme: &'static str,
 }
@@ -99,18 +99,16 @@ pub fn sdks(origin: &str) -> Vec<Sdk> {
     let repository = module.strip_suffix("/sdk/go").unwrap_or(module);
     let go = format!("GOPROXY={origin}{FOLDER}go,$(go env GOPROXY) GONOSUMDB={repository} go get {module}");
     let npm = |name: &str| format!("npm install {origin}{FOLDER}{name}.tgz");
-    let sdk = |language, is_for_servers, install, archive: &str, readme| {
-        Some(Sdk { language, is_for_servers, install, archive: PackageFile::find(archive)?, readme })
-    };
-    let (npm_archive, react_archive) = (format!("conclave-sdk-{VERSION}.tgz"), format!("conclave-react-{VERSION}.tgz"));
+    let npm_archive = |name: &str| format!("{name}-{VERSION}.tgz");
+    let sdk =
+        |language, is_for_servers, install, archive, readme| Sdk { language, is_for_servers, install, archive, readme };
     let pip = format!("pip install {origin}{FOLDER}{wheel}");
-    let all = [
-        sdk("TypeScript", true, npm("conclave-sdk"), &npm_archive, "/sdk/typescript/README.md"),
-        sdk("Python", true, pip, &wheel, "/sdk/python/README.md"),
-        sdk("Go", true, go, &go_archive(), "/sdk/go/README.md"),
-        sdk("React", false, npm("conclave-react"), &react_archive, "/sdk/react/README.md"),
-    ];
-    all.into_iter().flatten().collect()
+    vec![
+        sdk("TypeScript", true, npm("conclave-sdk"), npm_archive("conclave-sdk"), "/sdk/typescript/README.md"),
+        sdk("Python", true, pip, wheel, "/sdk/python/README.md"),
+        sdk("Go", true, go, go_archive(), "/sdk/go/README.md"),
+        sdk("React", false, npm("conclave-react"), npm_archive("conclave-react"), "/sdk/react/README.md"),
+    ]
 }
 
 fn wheel() -> String {
@@ -148,7 +146,9 @@ mod tests {
 
     #[test]
     fn each_sdk_has_its_archive() {
-        let languages: Vec<_> = sdks("http://localhost").iter().map(|sdk| sdk.language).collect();
+        let all = sdks("http://localhost");
+        assert!(all.iter().all(|sdk| PackageFile::find(&sdk.archive).is_some()));
+        let languages: Vec<_> = all.iter().map(|sdk| sdk.language).collect();
         assert_eq!(languages, ["TypeScript", "Python", "Go", "React"]);
     }
 }

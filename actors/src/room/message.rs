@@ -111,9 +111,7 @@ impl RoomMsg {
             | Self::Inspect(_) => {}
         }
     }
-}
 
-impl RoomMsg {
     /// Answers on behalf of a room whose records cannot be read, since the file of the database is damaged.
     pub(crate) fn answer_as_unreadable(self) {
         let unreadable = || TreeError::Store(StoreError::Damaged("the records of the room cannot be read".into()));

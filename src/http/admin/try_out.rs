@@ -12,7 +12,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use conclave_model::key::ApiKey;
 use serde::Serialize;
 
-use crate::http::hosts::{requested_authority, requested_host};
+use crate::http::hosts::requested_host;
 use crate::http::page::page_response;
 use crate::http::resource::single_method_resource;
 use crate::http::spec::Method;
@@ -98,12 +98,7 @@ fn policy(api: Option<&str>) -> String {
 
 /// Returns the URL of the API, if it takes calls with a key from the origin of the page that was requested.
 fn callable<'a>(state: &'a AppState, request: &HttpRequest) -> Option<&'a str> {
-    state.checks.origins.admits_every_call(&page_origin(state, request)?).then_some(&*state.api.url)
-}
-
-fn page_origin(state: &AppState, request: &HttpRequest) -> Option<String> {
-    let s = if state.admin.console.is_secure(request) { "s" } else { "" };
-    Some(format!("http{s}://{}", requested_authority(request.headers())?))
+    state.checks.origins.admits_every_call(&state.admin.console.requested_origin(request)?).then_some(&*state.api.url)
 }
 
 /// Returns the key of `dev`, for the viewer on this machine.
@@ -123,7 +118,7 @@ fn settings(state: &AppState, request: &HttpRequest) -> HttpResponse {
         }
         (Some(api), None) => format!("“Try it out” calls {api}. Click “Authorize” and enter an API key first."),
         (None, _) => {
-            let origin = page_origin(state, request).unwrap_or_default();
+            let origin = state.admin.console.requested_origin(request).unwrap_or_default();
             format!("To call operations from here, list {origin} in the setting http.console_origins.")
         }
     };

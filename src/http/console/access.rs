@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::http::admin_token::AdminToken;
 use crate::http::client_address::TrustedProxies;
 use crate::http::frame::payload::BodyReader;
+use crate::http::hosts::requested_authority;
 
 /// The name of the session's cookie.
 pub const COOKIE_NAME: &str = "conclave_session";
@@ -123,6 +124,12 @@ impl ConsoleAccess {
     pub fn is_secure(&self, request: &HttpRequest) -> bool {
         let scheme = request.headers().get("x-forwarded-proto").and_then(|value| value.to_str().ok());
         request.app_config().secure() || (self.proxies.have_sent(request) && scheme == Some("https"))
+    }
+
+    /// Returns the origin that the client has sent the request to, such as `http://127.0.0.1:8081`, if it names a host.
+    pub fn requested_origin(&self, request: &HttpRequest) -> Option<String> {
+        let scheme = if self.is_secure(request) { "https" } else { "http" };
+        Some(format!("{scheme}://{}", requested_authority(request.headers())?))
     }
 
     fn form_token(&self, of: &[u8]) -> String {

@@ -8,8 +8,7 @@ use maud::{Markup, html};
 use super::parts::grouped;
 use super::{layout, visit};
 use crate::http::error::ApiError;
-use crate::http::hosts::requested_authority;
-use crate::http::sdks::{FOLDER, Sdk, VERSION, sdks};
+use crate::http::sdks::{FOLDER, PackageFile, Sdk, VERSION, sdks};
 use crate::http::state::AppState;
 
 /// Responds with the page, whose commands name the server as the request does.
@@ -26,10 +25,8 @@ pub fn respond(state: &AppState, request: &HttpRequest) -> HttpResponse {
 /// Returns the address that the client has sent the request to, such as `http://127.0.0.1:8081`; `None` for a host that means
 /// something else to a shell, where the commands are pasted.
 fn origin(state: &AppState, request: &HttpRequest) -> Option<String> {
-    let scheme = if state.admin.console.is_secure(request) { "https" } else { "http" };
-    let authority = requested_authority(request.headers())?;
-    let is_plain = authority.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte));
-    is_plain.then(|| format!("{scheme}://{authority}"))
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]/".contains(&byte);
+    state.admin.console.requested_origin(request).filter(|origin| origin.bytes().all(is_plain))
 }
 
 fn content(sdks: &[Sdk]) -> Markup {
@@ -45,8 +42,9 @@ fn content(sdks: &[Sdk]) -> Markup {
 
 fn card(sdk: &Sdk) -> Markup {
     let id = sdk.language.to_lowercase();
-    let name = sdk.archive.path.rsplit('/').next().unwrap_or_default();
-    let size = grouped(i64::try_from(sdk.archive.content.len().div_ceil(1_000)).unwrap_or_default());
+    let name = sdk.archive.rsplit('/').next().unwrap_or_default();
+    let kilobytes =
+        |archive: &PackageFile| grouped(i64::try_from(archive.content.len().div_ceil(1_000)).unwrap_or_default());
     html! {
         section.card aria-labelledby={ "of-" (id) } {
             h2 id={ "of-" (id) } { (sdk.language) }
@@ -55,8 +53,10 @@ fn card(sdk: &Sdk) -> Markup {
                 button type="button" data-copy={ "#" (id) } aria-label={ "Copy the command for " (sdk.language) } { "Copy" }
             }
             p {
-                a href=(sdk.readme) { "Documentation" } " · "
-                a href={ (FOLDER) (sdk.archive.path) } { (name) } " (" (size) " KB), SHA-256 " code { (sdk.archive.sha256) }
+                a href=(sdk.readme) { "Documentation" }
+                @if let Some(archive) = PackageFile::find(&sdk.archive) {
+                    " · " a href={ (FOLDER) (archive.path) } { (name) } " (" (kilobytes(archive)) " KB), SHA-256 " code { (archive.sha256) }
+                }
             }
         }
     }
